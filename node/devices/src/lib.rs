@@ -16,12 +16,16 @@ pub mod interface;
 pub mod nat;
 #[doc(hidden)]
 pub mod pci;
+#[doc(hidden)]
+pub mod process;
 pub mod program;
 #[doc(hidden)]
 pub mod record;
 #[doc(hidden)]
 pub mod runtime;
 pub mod serve;
+#[doc(hidden)]
+pub mod service_state;
 #[doc(hidden)]
 pub mod spec;
 #[doc(hidden)]

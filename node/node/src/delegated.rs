@@ -19,6 +19,11 @@ use kumiki_boot::Piece;
 use kumiki_node_agent::delegated::{FOLDER, path};
 use kumiki_node_devices::grant::Grant;
 use kumiki_node_devices::record::{Record, window_of};
+use kumiki_node_image::image::{Image, KernelForm};
+use kumiki_node_image::listing::{self, NodeInfo};
+use kumiki_node_image::load;
+use kumiki_node_image::snapshot::Snapshot;
+use kumiki_node_image::snapshot::lead_in::lead_in;
 use kumiki_node_wire::access::Access;
 use kumiki_node_wire::early::StartId;
 use kumiki_node_wire::memory::Memory;
@@ -29,11 +34,6 @@ use kumiki_node_wire::stages::{LoadParts, Loading, Stages, timed};
 use kumiki_node_wire::window::{Window, has_ended, meaning};
 use rustix::fs::{FlockOperation, flock};
 
-use crate::image::load;
-use crate::image::snapshot::Snapshot;
-use crate::image::snapshot::lead_in::lead_in;
-use crate::image::{Image, KernelForm};
-use crate::listing::{self, NodeInfo};
 use crate::{Error, ErrorKind, Result};
 
 /// Physical memory. What is not this kernel's own can be mapped, as it is for it
@@ -293,7 +293,7 @@ mod tests {
     use kumiki_node_devices::clocks::Clocks;
 
     use super::*;
-    use crate::listing::NodeState;
+    use kumiki_node_image::listing::NodeState;
 
     /// A node of a file, as the host has lent it, and the grant.
     fn lent_to(starter: &str) -> Delegated {

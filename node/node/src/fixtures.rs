@@ -10,6 +10,8 @@ use kumiki_boot::{Piece, WINDOW_BYTES};
 use kumiki_node_devices::clocks::Clocks;
 use kumiki_node_devices::grant::Grant;
 use kumiki_node_devices::record::Record;
+use kumiki_node_image::image::{Image, KernelForm};
+use kumiki_node_image::load;
 use kumiki_node_wire::early::{self, StartId};
 use kumiki_node_wire::link::{self, BODY_LIMIT};
 use kumiki_node_wire::memory::Memory;
@@ -24,8 +26,6 @@ use kumiki_stream::exec::Ending;
 use kumiki_stream::frame::decode;
 
 use crate::host::spec::{Cpus, MemorySource, Spec};
-use crate::image::load;
-use crate::image::{Image, KernelForm};
 
 pub use crate::machine::fixtures::machine;
 

@@ -36,6 +36,8 @@
 //! # Ok::<(), kumiki_node::Error>(())
 //! ```
 
+#![forbid(unsafe_code)]
+
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!("kumiki-node needs x86-64: how a node is started is written for that processor.");
 
@@ -44,11 +46,8 @@ mod delegated;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fixtures;
-mod hash;
 mod host;
 mod idle;
-mod image;
-mod listing;
 mod machine;
 mod node;
 mod service;
@@ -56,21 +55,23 @@ mod supervise;
 
 pub use balance::balance;
 pub use delegated::Delegated;
-pub use host::reservation::Reservation;
-pub use host::spec::{Cpus, MemorySource, Spec};
+pub use host::spec::{Cpus, Spec};
 pub use idle::{default_file, idle, wake_if_idle};
-pub use image::files::Files;
-pub use image::initramfs::Base;
-pub use image::root::RootOf;
-pub use image::{Image, ImageInfo, ImageKind, KernelForm};
 #[doc(no_inline)]
 pub use kumiki_node_agent as agent;
 pub use kumiki_node_agent::delegated::is_node;
 pub use kumiki_node_devices::interface::Address;
 pub use kumiki_node_devices::pci::Function;
 pub use kumiki_node_devices::record::{Elastic, MemoryLimits, Record};
+pub use kumiki_node_devices::service_state::ServiceState;
 pub use kumiki_node_devices::spec::{Addressing, Assigned, DeviceSpec, Disk, Net, Share};
 pub use kumiki_node_devices::{nat, program, serve};
+pub use kumiki_node_image::files::Files;
+pub use kumiki_node_image::image::{Image, ImageInfo, ImageKind, KernelForm};
+pub use kumiki_node_image::initramfs::Base;
+pub use kumiki_node_image::listing::{NodeInfo, NodeState, seen_here};
+pub use kumiki_node_image::reservation::{MemorySource, Reservation};
+pub use kumiki_node_image::root::RootOf;
 pub use kumiki_node_wire::device::Dma;
 pub use kumiki_node_wire::module::requests::probe;
 pub use kumiki_node_wire::module::sysfs::low_slices;
@@ -79,7 +80,6 @@ pub use kumiki_node_wire::wish::Run;
 pub use kumiki_node_wire::{AGENT, Error, ErrorKind, Refusal, Result, vsock};
 pub use kumiki_rootfs::{Source, mkfs};
 pub use kumiki_stream::exec::{Client, Order, Orders, Size};
-pub use listing::{NodeInfo, NodeState, seen_here};
 pub use machine::{
     Apply, Blocks, Changes, Free, ImageWanted, Machine, NodeWanted, Rollout, RolloutState, Step,
 };
@@ -91,5 +91,5 @@ pub use node::session::{Ending, Session};
 pub use node::snapshot::SnapshotTaken;
 pub use node::usage::Usage;
 pub use node::watchman::Watchman;
-pub use service::{NOT_ASKED, Service, ServiceState};
+pub use service::{NOT_ASKED, Service};
 pub use supervise::supervise;

@@ -4,9 +4,9 @@
 use std::fs;
 use std::path::PathBuf;
 
+use kumiki_node_devices::process::Process;
 use kumiki_node_devices::runtime;
 
-use crate::host::process::Process;
 use crate::{Error, ErrorKind, Result};
 
 /// No node's file ends so.

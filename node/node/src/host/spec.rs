@@ -4,6 +4,8 @@ use kumiki_boot::WINDOW_BYTES;
 use kumiki_node_devices::pci::Function;
 use kumiki_node_devices::record::{Elastic, MemoryLimits, Record};
 use kumiki_node_devices::spec::{DeviceSpec, assign};
+pub(crate) use kumiki_node_image::fault::Fault;
+pub(crate) use kumiki_node_image::reservation::MemorySource;
 use kumiki_node_wire::device::{Dma, Slice};
 use kumiki_node_wire::module::abi;
 use serde::{Deserialize, Serialize};
@@ -57,51 +59,6 @@ pub enum Cpus {
     Count(usize),
     /// Cpus by number; the first one starts first.
     These(Vec<u32>),
-}
-
-/// Origin of a node's memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum MemorySource {
-    /// The first of the others that has enough, or several.
-    #[default]
-    Any,
-    /// The running kernel's allocator.
-    Contiguous,
-    /// Whole blocks that are taken off line, within a minute.
-    Offline,
-    /// Memory that `memmap=SIZE$ADDRESS` or `mem=SIZE` kept from this machine's kernel.
-    Boot,
-}
-
-impl MemorySource {
-    /// Each by the word that a person writes.
-    pub const WORDS: [(&str, MemorySource); 4] = [
-        ("any", MemorySource::Any),
-        ("contig", MemorySource::Contiguous),
-        ("offline", MemorySource::Offline),
-        ("boot", MemorySource::Boot),
-    ];
-}
-
-/// Fault of one key of a specification.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Fault {
-    pub(crate) key: &'static str,
-    /// The value, the limit, and the way out.
-    pub(crate) problem: String,
-}
-
-impl std::fmt::Display for Fault {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.key, self.problem)
-    }
-}
-
-impl Fault {
-    pub(crate) fn new(key: &'static str, problem: impl Into<String>) -> Self {
-        Fault { key, problem: problem.into() }
-    }
 }
 
 impl Cpus {

@@ -6,16 +6,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use kumiki_node_image::image::{Image, KernelForm};
+use kumiki_node_image::ingredients::{Ingredients, Prepared};
+use kumiki_node_image::listing::address;
+
 use super::change::{Changes, changed, chosen, resizes};
 use super::file::{Machine, NodeWanted};
 use super::plan::{Offer, Step, plan};
 use super::rollout::Note;
 use super::situation::{Free, Situation};
 use crate::host::spec::Cpus;
-use crate::image::ingredients::{Ingredients, Prepared};
-use crate::image::{Image, KernelForm};
 use crate::node::Node;
-use crate::service::{Held, Service, address};
+use crate::service::{Held, Service};
 use crate::{Error, ErrorKind, Result};
 
 /// Time that a node that is replaced may take to switch itself off.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use kumiki_node_devices::record::{Elastic, MemoryLimits};
 use kumiki_node_wire::memory::{cpu_list, numa};
 
 use super::file::{Machine, NodeWanted};
@@ -9,7 +10,6 @@ use super::situation::{Existing, Situation};
 use crate::Result;
 use crate::host::cpus;
 use crate::host::spec::{Cpus, Fault, Spec};
-use kumiki_node_devices::record::{Elastic, MemoryLimits};
 
 /// Choice whether nodes that differ from a file's are replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,18 +7,18 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use kumiki_node_devices::pci::Function;
+use kumiki_node_devices::record::{Elastic, MemoryLimits};
 use kumiki_node_devices::spec::{DeviceSpec, Disk, Net, Share};
+use kumiki_node_image::initramfs::Base;
+use kumiki_node_image::root::RootOf;
 use kumiki_node_wire::module::holding::{Holding, padded};
 use kumiki_rootfs::Source as RootSource;
 use serde::Deserialize;
 use toml::{Spanned, Value};
 
 use crate::host::spec::{Cpus, Fault, MemorySource, Spec};
-use crate::image::initramfs::Base;
-use crate::image::root::RootOf;
 use crate::service::Service;
 use crate::{Error, Result};
-use kumiki_node_devices::record::{Elastic, MemoryLimits};
 
 /// Longest file, in bytes: longer was not written by a person for this.
 const FILE_BYTES_MAX: u64 = 1 << 20;

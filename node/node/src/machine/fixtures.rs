@@ -4,13 +4,14 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use kumiki_node_image::listing::NodeState;
+use kumiki_node_image::needs::Needs;
+
 use super::change::Changes;
 use super::file::Machine;
 use super::plan::{Offer, Step, plan};
 use super::situation::{Existing, Free, Resident, Situation, slices_for};
 use crate::host::spec::{Cpus, MemorySource};
-use crate::image::needs::Needs;
-use crate::listing::NodeState;
 use crate::{Error, Result};
 
 pub(super) const MIB: u64 = 1 << 20;

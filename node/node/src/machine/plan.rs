@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use kumiki_node_image::listing::NodeState;
+use kumiki_node_image::needs::Needs;
 use kumiki_node_wire::memory::cpu_list;
 use serde::Serialize;
 
@@ -11,8 +13,6 @@ use super::file::{ImageWanted, Machine, NodeWanted};
 use super::situation::{Situation, slices_for};
 use crate::Result;
 use crate::host::spec::{Cpus, Fault, MemorySource, Spec};
-use crate::image::needs::Needs;
-use crate::listing::NodeState;
 
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

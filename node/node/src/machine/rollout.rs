@@ -5,11 +5,11 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use kumiki_node_devices::process::Process;
 use kumiki_node_devices::runtime;
 use serde::{Deserialize, Serialize};
 
 use super::plan::Step;
-use crate::host::process::Process;
 use crate::{Error, ErrorKind, Result};
 
 const FILE: &str = "rollout.json";

@@ -4,21 +4,22 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use kumiki_node_devices::pci::Function;
+use kumiki_node_devices::record::{Elastic, MemoryLimits};
 use kumiki_node_devices::spec::DeviceSpec;
+use kumiki_node_image::image::{Image, ImageKind};
+use kumiki_node_image::listing;
+use kumiki_node_image::listing::NodeState;
+use kumiki_node_image::needs::Needs;
 use kumiki_node_wire::device;
 use kumiki_node_wire::memory::numa;
 use kumiki_node_wire::module::{requests, sysfs};
 use serde::Serialize;
 
+use crate::Result;
 use crate::balance;
 use crate::host::cpus;
 use crate::host::spec::{Cpus, MemorySource, Spec};
-use crate::image::needs::Needs;
-use crate::image::{Image, ImageKind};
-use crate::listing::NodeState;
 use crate::node::hotplug::next_size;
-use crate::{Result, listing};
-use kumiki_node_devices::record::{Elastic, MemoryLimits};
 
 /// Cpus, memory and images that a machine has for nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

@@ -5,6 +5,8 @@ use std::time::Duration;
 use kumiki_boot::Piece;
 use kumiki_node_devices::record::{self, MemoryLimits, Record};
 use kumiki_node_devices::serve::{self, Control};
+use kumiki_node_image::reservation::leaves_enough;
+use kumiki_node_image::watchmen::Telling;
 use kumiki_node_wire::access::Access;
 use kumiki_node_wire::device::Device;
 use kumiki_node_wire::memory::numa;
@@ -13,8 +15,6 @@ use kumiki_node_wire::window::Window;
 use kumiki_node_wire::wish::{MemoryOrder, Wish};
 
 use super::Node;
-use crate::host::reservation::leaves_enough;
-use crate::host::watchmen::Telling;
 use crate::node::session::Session;
 use crate::{Error, ErrorKind, Result};
 

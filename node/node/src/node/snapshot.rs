@@ -5,6 +5,10 @@ use std::time::Instant;
 
 use kumiki_node_devices::record::{self, Record, incomplete};
 use kumiki_node_devices::spec::DeviceSpec;
+use kumiki_node_image::image::{self, Image};
+use kumiki_node_image::snapshot::pages::{Places, Run};
+use kumiki_node_image::snapshot::{Header, copy_pages, hash_of, layout, write_head};
+use kumiki_node_image::watchmen::abandon;
 use kumiki_node_wire::access::Access;
 use kumiki_node_wire::asleep::Asleep;
 use kumiki_node_wire::device::{self, Device};
@@ -14,10 +18,6 @@ use kumiki_node_wire::window::{Window, has_ended};
 use serde::Serialize;
 
 use super::{Node, Stopped};
-use crate::host::watchmen::abandon;
-use crate::image::snapshot::pages::{Places, Run};
-use crate::image::snapshot::{Header, copy_pages, hash_of, layout, write_head};
-use crate::image::{self, Image};
 use crate::node::session::Session;
 use crate::{Error, ErrorKind, Result};
 

@@ -14,6 +14,12 @@ use std::path::Path;
 use kumiki_boot::Piece;
 use kumiki_node_devices::record::{self, incomplete, window_of};
 use kumiki_node_devices::stowed::Stowed;
+use kumiki_node_image::image::Image;
+use kumiki_node_image::reservation::leaves_enough;
+use kumiki_node_image::snapshot::file::{self, Kernel};
+use kumiki_node_image::snapshot::pages::Places;
+use kumiki_node_image::snapshot::{Header, identity};
+use kumiki_node_image::watchmen::Telling;
 use kumiki_node_wire::access::Access;
 use kumiki_node_wire::asleep::Asleep;
 use kumiki_node_wire::device::Device;
@@ -22,12 +28,6 @@ use kumiki_node_wire::module::{abi, sysfs};
 use kumiki_node_wire::window::Window;
 
 use super::Node;
-use crate::host::reservation::leaves_enough;
-use crate::host::watchmen::Telling;
-use crate::image::Image;
-use crate::image::snapshot::file::{self, Kernel};
-use crate::image::snapshot::pages::Places;
-use crate::image::snapshot::{Header, identity};
 use crate::{Error, ErrorKind, Result};
 
 impl Node {

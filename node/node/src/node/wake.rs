@@ -4,16 +4,16 @@
 use std::time::{Duration, Instant};
 
 use kumiki_node_devices::record::Record;
+use kumiki_node_image::image::{Image, KernelForm};
+use kumiki_node_image::snapshot::Snapshot;
+use kumiki_node_image::snapshot::lead_in::lead_in;
+use kumiki_node_image::snapshot::pages::Places;
 use kumiki_node_wire::access::Access;
 use kumiki_node_wire::asleep::Asleep;
 use kumiki_node_wire::early::StartId;
 use kumiki_node_wire::stages::{Loading, Stages, timed};
 
 use super::{Node, Stopped};
-use crate::image::snapshot::Snapshot;
-use crate::image::snapshot::lead_in::lead_in;
-use crate::image::snapshot::pages::Places;
-use crate::image::{Image, KernelForm};
 use crate::{Error, ErrorKind, Result};
 
 /// Time that a node that was to be kept, and was not, may take to go on.

@@ -2,9 +2,9 @@
 
 use std::fs;
 
+use kumiki_node_devices::process::Process;
 use kumiki_node_devices::runtime;
 
-use crate::host::process::Process;
 use crate::{Error, ErrorKind, Result};
 
 fn name_of(node: &str) -> String {

@@ -2,12 +2,11 @@
 
 mod health;
 mod held;
-mod notes;
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use kumiki_node_devices::spec::{Addressing, Assigned, DeviceSpec};
+use kumiki_node_devices::spec::{Addressing, DeviceSpec};
 use kumiki_rootfs::HealthTimes;
 use serde::Serialize;
 
@@ -16,8 +15,6 @@ use crate::{Error, ErrorKind, Result};
 pub use health::NOT_ASKED;
 pub(crate) use health::{Doubt, Health};
 pub(crate) use held::{Held, is_held};
-pub use notes::ServiceState;
-pub(crate) use notes::{forget, keep, state_of};
 
 /// Rules by which a node is kept up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -27,19 +24,6 @@ pub struct Service {
 
 /// Interval between two questions whether a new service answers.
 const ASK: Duration = Duration::from_millis(200);
-
-/// Address at which this machine reaches a node: its first card with an address that is known here.
-pub(crate) fn address(node: &str, devices: &[Assigned]) -> Option<IpAddr> {
-    let of = |device: &Assigned| match &device.device {
-        DeviceSpec::Net(net) => match net.address {
-            Addressing::Static(address) => Some(address),
-            Addressing::User => device.user_address(node),
-            _ => None,
-        },
-        _ => None,
-    };
-    devices.iter().find_map(of).map(|address| IpAddr::V4(address.address))
-}
 
 impl Service {
     /// Waits until a node that was just started does what it is for.

@@ -4,8 +4,8 @@ use std::io;
 
 use kumiki_metrics::{Endpoint, Kind, Text, label};
 use kumiki_node_devices::runtime;
+use kumiki_node_devices::service_state::ServiceState;
 
-use crate::service::ServiceState;
 use crate::{Error, ErrorKind, Result};
 
 const SOCKET: &str = "metrics.sock";

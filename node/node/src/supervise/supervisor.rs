@@ -7,15 +7,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use kumiki_node_devices::process::Process;
+use kumiki_node_devices::service_state::{ServiceState, forget, keep};
+use kumiki_node_image::image::Image;
+use kumiki_node_image::listing;
+use kumiki_node_image::listing::NodeState;
+use kumiki_node_image::listing::address;
+
 use super::backoff::Backoff;
 use super::metrics;
-use crate::host::process::Process;
-use crate::image::Image;
-use crate::listing::NodeState;
 use crate::machine::Machine;
 use crate::node::Node;
-use crate::service::{Doubt, Service, ServiceState, address, forget, is_held, keep};
-use crate::{Error, ErrorKind, Result, listing};
+use crate::service::{Doubt, Service, is_held};
+use crate::{Error, ErrorKind, Result};
 
 /// Interval between two looks at a node.
 const EVERY: Duration = Duration::from_secs(1);

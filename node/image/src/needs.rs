@@ -2,20 +2,20 @@
 
 use kumiki_boot::{Kernel, Partition};
 
-use crate::host::spec::Fault;
+use crate::fault::Fault;
 
 /// Memory that an image's kernel and initramfs need of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Needs {
+pub struct Needs {
     /// Bytes of its first piece: kernel and initramfs lie there.
-    pub(crate) first_piece_bytes: u64,
+    pub first_piece_bytes: u64,
     /// Bytes of all pieces together: with less the kernel panics, or leaves files out.
-    pub(crate) all_bytes: u64,
+    pub all_bytes: u64,
 }
 
 impl Needs {
     /// Needs of a kernel in one of its forms.
-    pub(crate) fn of(kernel: &Kernel, initramfs_bytes: u64, unpacked_bytes: u64) -> Self {
+    pub fn of(kernel: &Kernel, initramfs_bytes: u64, unpacked_bytes: u64) -> Self {
         Needs {
             first_piece_bytes: Partition::needs(kernel, initramfs_bytes),
             all_bytes: Partition::needs_in_all(kernel, initramfs_bytes, unpacked_bytes),
@@ -23,12 +23,12 @@ impl Needs {
     }
 
     /// Adds so much that its kernel takes for something else.
-    pub(crate) fn beside(self, bytes: u64) -> Self {
+    pub fn beside(self, bytes: u64) -> Self {
         Needs { all_bytes: self.all_bytes.saturating_add(bytes), ..self }
     }
 
     /// Checks that pieces of these sizes are enough.
-    pub(crate) fn check(&self, image: &str, memory_bytes: &[u64]) -> Result<(), Fault> {
+    pub fn check(&self, image: &str, memory_bytes: &[u64]) -> Result<(), Fault> {
         let (first, all) = (memory_bytes.first().copied().unwrap_or(0), sum(memory_bytes));
         if first < self.first_piece_bytes {
             return Err(Fault::new(

@@ -17,9 +17,9 @@ use sha2::{Digest, Sha256};
 use super::pages::{Places, Run};
 use super::{HEAD_BYTES, Header, MAGIC, Snapshot, head, layout, read_head, runs_in};
 use crate::hash::hex;
-use crate::host::identity::Identity;
-use crate::host::watchmen::abandon;
+use crate::identity::Identity;
 use crate::image;
+use crate::watchmen::abandon;
 use crate::{Error, ErrorKind, Result};
 
 const CHUNK_BYTES: usize = 1 << 20;
@@ -41,10 +41,11 @@ impl Read for FileBytes<'_> {
 }
 
 /// Memory of a kernel that sleeps in it, mapped as its places are, and its free pages.
-pub(crate) struct Kernel<'a> {
-    pub(crate) memory: &'a Memory,
-    pub(crate) places: &'a Places,
-    pub(crate) free: &'a [(u64, u64)],
+#[derive(Debug)]
+pub struct Kernel<'a> {
+    pub memory: &'a Memory,
+    pub places: &'a Places,
+    pub free: &'a [(u64, u64)],
 }
 
 /// Its pages that are kept, one after the other.
@@ -117,7 +118,7 @@ fn sha256(mut from: impl Read) -> io::Result<String> {
 }
 
 /// Writes a kernel that sleeps into a file. Returns the header, complete, and the file's length.
-pub(crate) fn stow(path: &Path, kernel: &Kernel<'_>, bare: Header) -> Result<(Header, u64)> {
+pub fn stow(path: &Path, kernel: &Kernel<'_>, bare: Header) -> Result<(Header, u64)> {
     let runs = kernel.places.runs(kernel.memory, kernel.free);
     let mut table: Vec<u8> = runs.iter().flat_map(|run| run.to_bytes()).collect();
     let runs_sha256 = hex(Sha256::new_with_prefix(&table));
@@ -138,7 +139,7 @@ pub(crate) fn stow(path: &Path, kernel: &Kernel<'_>, bare: Header) -> Result<(He
 
 /// Writes the pages of a file into a kernel's memory, mapped as its places are, if its header `is_it`.
 /// After an error they are of no use.
-pub(crate) fn fetch(
+pub fn fetch(
     path: &Path,
     memory: &Memory,
     places: &Places,
@@ -259,7 +260,7 @@ fn damaged(path: &Path, what: impl fmt::Display) -> Error {
 
 /// Writes a snapshot, which is whole, into a file that is there only when all of it is. Returns
 /// the file's length, bytes.
-pub(crate) fn save(name: &str, path: &Path) -> Result<u64> {
+pub fn save(name: &str, path: &Path) -> Result<u64> {
     let snapshot = Snapshot::open(name)?;
     if let Some(what) = snapshot.verify()? {
         return Err(super::damaged(name, what));
@@ -270,7 +271,7 @@ pub(crate) fn save(name: &str, path: &Path) -> Result<u64> {
 
 /// Puts a file's snapshot into memory, under this name, if it was kept on this machine and is as
 /// it was written. Returns the memory that it takes, bytes.
-pub(crate) fn load(name: &str, path: &Path) -> Result<u64> {
+pub fn load(name: &str, path: &Path) -> Result<u64> {
     padded(Holding::Image, name)?;
     if sysfs::exists(Holding::Image, name) {
         return Err(device::exists(Holding::Image, name));

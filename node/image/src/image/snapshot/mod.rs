@@ -10,9 +10,9 @@
 //! Everything in it is physical addresses of the partition that it was taken of: it is started
 //! there, or not at all.
 
-pub(crate) mod file;
-pub(crate) mod lead_in;
-pub(crate) mod pages;
+pub mod file;
+pub mod lead_in;
+pub mod pages;
 
 use std::sync::atomic::Ordering;
 
@@ -29,56 +29,56 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::hash::hex;
-use crate::host::identity::Identity;
-use crate::image::origin::Extent;
-use crate::image::{Image, incomplete, root};
-use crate::{Error, ErrorKind, Result};
+use crate::identity::Identity;
+use crate::image::{Image, incomplete};
+use crate::origin::Extent;
+use crate::{Error, ErrorKind, Result, root};
 use pages::{PAGE_BYTES, Places, RUN_BYTES, Run};
 
-pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"kumiksnp");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"kumiksnp");
 /// Version of the header.
-pub(crate) const VERSION: u32 = 2;
+pub const VERSION: u32 = 2;
 /// Length of magic, length, hash and JSON.
-pub(crate) const HEAD_BYTES: u64 = 64 << 10;
+pub const HEAD_BYTES: u64 = 64 << 10;
 const JSON_AT: usize = 16 + 32;
 
 /// Description of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Header {
-    pub(crate) version: u32,
+pub struct Header {
+    pub version: u32,
     /// The machine that it was taken on.
-    pub(crate) machine: Identity,
+    pub machine: Identity,
     /// Version of the window between node and host.
-    pub(crate) abi: u32,
+    pub abi: u32,
     /// The node that it was taken of.
-    pub(crate) node: String,
+    pub node: String,
     /// Image of that node, and its hash.
-    pub(crate) image: String,
-    pub(crate) image_sha256: Option<String>,
+    pub image: String,
+    pub image_sha256: Option<String>,
     /// Release of its kernel, where the image says it.
-    pub(crate) release: Option<String>,
+    pub release: Option<String>,
     /// Memory of that image which the node sees, and has not copied.
-    pub(crate) root: Option<Piece>,
-    pub(crate) slice: u64,
-    pub(crate) pieces: Vec<Piece>,
-    pub(crate) apic_ids: Vec<u32>,
-    pub(crate) devices: Vec<Assigned>,
+    pub root: Option<Piece>,
+    pub slice: u64,
+    pub pieces: Vec<Piece>,
+    pub apic_ids: Vec<u32>,
+    pub devices: Vec<Assigned>,
     /// Address at which its kernel goes on, and its first page table.
-    pub(crate) wake: u64,
-    pub(crate) tables: u64,
-    pub(crate) runs: Extent,
-    pub(crate) runs_sha256: String,
-    pub(crate) pages: Extent,
-    pub(crate) pages_sha256: String,
+    pub wake: u64,
+    pub tables: u64,
+    pub runs: Extent,
+    pub runs_sha256: String,
+    pub pages: Extent,
+    pub pages_sha256: String,
     /// True if a node sleeps in it: its mounts are as it left them, so that it goes on from there,
     /// and nobody else does.
     #[serde(default)]
-    pub(crate) once: bool,
+    pub once: bool,
 }
 
 impl Header {
     /// Describes a node that sleeps, without the parts.
-    pub(crate) fn of(
+    pub fn of(
         entry: &sysfs::Status,
         record: &Record,
         asleep: &Asleep,
@@ -109,7 +109,7 @@ impl Header {
     }
 
     /// True if a node has the place that it was taken of.
-    pub(crate) fn has_place_of(&self, node: &sysfs::Status) -> bool {
+    pub fn has_place_of(&self, node: &sysfs::Status) -> bool {
         let apic_ids = node.cpus.iter().map(|&(_, id)| id);
         node.slice == self.slice
             && node.pieces == self.pieces
@@ -118,16 +118,17 @@ impl Header {
 }
 
 /// A snapshot, mapped for reading.
-pub(crate) struct Snapshot {
+#[derive(Debug)]
+pub struct Snapshot {
     name: String,
-    pub(crate) header: Header,
+    pub header: Header,
     memory: Memory,
     // Holds the image: it cannot be removed while a descriptor is open.
     _device: Option<Device>,
 }
 
 /// Place of each part behind the head, and the length of all.
-pub(crate) fn layout(runs: &[Run]) -> (Extent, Extent, u64) {
+pub fn layout(runs: &[Run]) -> (Extent, Extent, u64) {
     let table = Extent { at: HEAD_BYTES, bytes: (runs.len() * RUN_BYTES) as u64 };
     let kept = runs.iter().filter(|run| !run.zeros).map(Run::bytes).sum();
     let pages = Extent { at: (table.at + table.bytes).next_multiple_of(PAGE_BYTES), bytes: kept };
@@ -135,7 +136,7 @@ pub(crate) fn layout(runs: &[Run]) -> (Extent, Extent, u64) {
 }
 
 /// Copies the pages of a node's memory, mapped as its places are, and the table of them.
-pub(crate) fn copy_pages(into: &Memory, from: &Memory, places: &Places, runs: &[Run]) {
+pub fn copy_pages(into: &Memory, from: &Memory, places: &Places, runs: &[Run]) {
     let (table, pages, _) = layout(runs);
     let bytes: Vec<u8> = runs.iter().flat_map(|run| run.to_bytes()).collect();
     into.write(table.at as usize, &bytes);
@@ -149,7 +150,7 @@ pub(crate) fn copy_pages(into: &Memory, from: &Memory, places: &Places, runs: &[
 }
 
 /// Writes the head, last: the hashes are of what stands behind it.
-pub(crate) fn write_head(into: &Memory, header: &Header) -> Result<()> {
+pub fn write_head(into: &Memory, header: &Header) -> Result<()> {
     into.write(0, &head(header)?);
     Ok(())
 }
@@ -176,12 +177,12 @@ fn head(header: &Header) -> Result<Vec<u8>> {
 }
 
 /// Hash of a part, as the header has it.
-pub(crate) fn hash_of(memory: &Memory, part: Extent) -> String {
+pub fn hash_of(memory: &Memory, part: Extent) -> String {
     root::sha256(memory, part)
 }
 
 /// True if memory of an image is a snapshot's, damaged or not.
-pub(crate) fn is_one(memory: &Memory) -> bool {
+pub fn is_one(memory: &Memory) -> bool {
     memory.bytes() as u64 >= HEAD_BYTES && memory.u64(0).load(Ordering::Relaxed) == MAGIC
 }
 
@@ -197,7 +198,7 @@ fn damaged(name: &str, what: &str) -> Error {
 
 impl Snapshot {
     /// Maps one.
-    pub(crate) fn open(name: &str) -> Result<Self> {
+    pub fn open(name: &str) -> Result<Self> {
         let device = Device::read(Holding::Image, name)?;
         let entry = sysfs::one(Holding::Image, name)?;
         if entry.state != "sealed" {
@@ -208,7 +209,7 @@ impl Snapshot {
     }
 
     /// Finds a snapshot in memory that is mapped already.
-    pub(crate) fn of(name: &str, memory: Memory, device: Option<Device>) -> Result<Self> {
+    pub fn of(name: &str, memory: Memory, device: Option<Device>) -> Result<Self> {
         if !is_one(&memory) {
             return Err(Error::refused(
                 ErrorKind::Invalid,
@@ -222,24 +223,24 @@ impl Snapshot {
         Ok(Snapshot { name: name.to_owned(), header, memory, _device: device })
     }
 
-    pub(crate) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         &self.name
     }
 
     /// The runs, checked: each lies where the node has memory.
-    pub(crate) fn runs(&self) -> Result<Vec<Run>> {
+    pub fn runs(&self) -> Result<Vec<Run>> {
         let part = self.header.runs;
         let mut bytes = vec![0; part.bytes as usize];
         self.memory.read(part.at as usize, &mut bytes);
         runs_in(&bytes, &self.header).map_err(|what| damaged(&self.name, what))
     }
 
-    pub(crate) fn places(&self) -> Places {
+    pub fn places(&self) -> Places {
         Places::of(self.header.slice, &self.header.pieces)
     }
 
     /// Writes a node's memory, mapped as its places are. What was free stays as it is.
-    pub(crate) fn load(&self, into: &Memory) -> Result<()> {
+    pub fn load(&self, into: &Memory) -> Result<()> {
         let places = self.places();
         let mut at = self.header.pages.at as usize;
         for run in self.runs()? {
@@ -256,14 +257,14 @@ impl Snapshot {
     }
 
     /// Compares its pages with the hash that was taken when they were kept; what differs.
-    pub(crate) fn verify(&self) -> Result<Option<&'static str>> {
+    pub fn verify(&self) -> Result<Option<&'static str>> {
         self.runs()?;
         let same = hash_of(&self.memory, self.header.pages) == self.header.pages_sha256;
         Ok((!same).then_some("its copy of the node's pages"))
     }
 
     /// Refuses a node that it was not taken of, by what differs.
-    pub(crate) fn suits(&self, entry: &sysfs::Status, record: &Record) -> Result<()> {
+    pub fn suits(&self, entry: &sysfs::Status, record: &Record) -> Result<()> {
         let header = &self.header;
         let other = |what: &str, has: String, wants: String| {
             Err(Error::refused(
@@ -343,7 +344,7 @@ fn runs_in(table: &[u8], header: &Header) -> std::result::Result<Vec<Run>, &'sta
 }
 
 /// The header, if it is as it was written.
-pub(crate) fn header(name: &str, memory: &Memory) -> Result<Header> {
+pub fn header(name: &str, memory: &Memory) -> Result<Header> {
     let mut head = vec![0; HEAD_BYTES as usize];
     memory.read(0, &mut head);
     read_head(&head, memory.bytes() as u64).map_err(|what| damaged(name, &what))
@@ -373,7 +374,7 @@ fn read_head(head: &[u8], bytes: u64) -> std::result::Result<Header, String> {
 }
 
 /// Digits of a hash of all of it: what its header says stands for the rest.
-pub(crate) fn identity(header: &Header) -> String {
+pub fn identity(header: &Header) -> String {
     let mut hash = Sha256::new();
     hash.update(&header.runs_sha256);
     hash.update(&header.pages_sha256);

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use kumiki_boot::Kernel;
 use kumiki_node_wire::stages::{LoadParts, timed};
 
-use crate::image::origin::{Bytes, Origin};
-use crate::image::shipped::Shipped;
 use crate::image::{Image, ImageInfo, KernelForm, content_hash};
+use crate::origin::{Bytes, Origin};
+use crate::shipped::Shipped;
 use crate::{Error, Result};
 
 /// A kernel as it is shipped and the initramfs for it, as files.
@@ -21,14 +21,15 @@ pub struct Files {
 }
 
 /// Files in this process's memory.
-pub(crate) struct Read {
+#[derive(Debug)]
+pub struct Read {
     kernel: Kernel,
     file: Vec<u8>,
     initramfs: Vec<u8>,
 }
 
 impl Files {
-    pub(crate) fn read(&self, parts: &mut LoadParts) -> Result<Read> {
+    pub fn read(&self, parts: &mut LoadParts) -> Result<Read> {
         let read = |path: &Path| fs::read(path).map_err(|error| Error::file(path, error));
         let file = timed(&mut parts.read_kernel_ms, || read(&self.kernel))?;
         let initramfs = timed(&mut parts.read_initramfs_ms, || read(&self.initramfs))?;
@@ -37,7 +38,7 @@ impl Files {
 }
 
 impl Read {
-    pub(crate) fn origin(&self) -> Origin<'_> {
+    pub fn origin(&self) -> Origin<'_> {
         Origin {
             kernel: &self.kernel,
             kernel_bytes: Bytes::Read(&self.file),
@@ -49,7 +50,7 @@ impl Read {
     }
 
     /// Keeps them as an image that has the kernel in this form only.
-    pub(crate) fn keep(&self, name: &str, parts: &mut LoadParts) -> Result<ImageInfo> {
+    pub fn keep(&self, name: &str, parts: &mut LoadParts) -> Result<ImageInfo> {
         let sha256 = content_hash(&self.file, &self.initramfs, None);
         let shipped = Shipped {
             kernel: &self.kernel,
@@ -77,7 +78,7 @@ impl Image {
     }
 
     /// Origin of a start with its kernel in one of its forms.
-    pub(crate) fn origin(&self, form: KernelForm) -> Result<Origin<'_>> {
+    pub fn origin(&self, form: KernelForm) -> Result<Origin<'_>> {
         let (kernel, part) = self.kernel(form)?;
         Ok(Origin {
             kernel,

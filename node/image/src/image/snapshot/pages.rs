@@ -4,26 +4,26 @@
 use kumiki_boot::{Piece, SLICE_BYTES, WINDOW_BYTES};
 use kumiki_node_wire::memory::Memory;
 
-pub(crate) const PAGE_BYTES: u64 = 4096;
+pub const PAGE_BYTES: u64 = 4096;
 /// An address, and a number of pages with the kind of their contents.
-pub(crate) const RUN_BYTES: usize = 16;
+pub const RUN_BYTES: usize = 16;
 const ZEROS: u64 = 1 << 63;
 
 /// Pages that follow one another and are kept alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
-    pub(crate) address: u64,
-    pub(crate) pages: u64,
+pub struct Run {
+    pub address: u64,
+    pub pages: u64,
     /// Nothing of them is kept but that.
-    pub(crate) zeros: bool,
+    pub zeros: bool,
 }
 
 impl Run {
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.pages.saturating_mul(PAGE_BYTES)
     }
 
-    pub(crate) fn to_bytes(self) -> [u8; RUN_BYTES] {
+    pub fn to_bytes(self) -> [u8; RUN_BYTES] {
         let pages = self.pages | if self.zeros { ZEROS } else { 0 };
         let mut bytes = [0; RUN_BYTES];
         bytes[..8].copy_from_slice(&self.address.to_le_bytes());
@@ -31,7 +31,7 @@ impl Run {
         bytes
     }
 
-    pub(crate) fn of_bytes(bytes: &[u8; RUN_BYTES]) -> Self {
+    pub fn of_bytes(bytes: &[u8; RUN_BYTES]) -> Self {
         let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|n| bytes[at + n]));
         let pages = word(8);
         Run { address: word(0), pages: pages & !ZEROS, zeros: pages & ZEROS != 0 }
@@ -41,10 +41,10 @@ impl Run {
 /// The memory of a node that is its kernel's, in the order in which it is mapped: all pieces
 /// without the window, and the slice.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Places(Vec<Piece>);
+pub struct Places(Vec<Piece>);
 
 impl Places {
-    pub(crate) fn of(slice: u64, pieces: &[Piece]) -> Self {
+    pub fn of(slice: u64, pieces: &[Piece]) -> Self {
         let mut places = pieces.to_vec();
         if let Some(first) = places.first_mut() {
             first.bytes = first.bytes.saturating_sub(WINDOW_BYTES);
@@ -53,16 +53,16 @@ impl Places {
         Places(places)
     }
 
-    pub(crate) fn pieces(&self) -> &[Piece] {
+    pub fn pieces(&self) -> &[Piece] {
         &self.0
     }
 
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.0.iter().map(|place| place.bytes).sum()
     }
 
     /// Offset of a range of addresses, if it lies in one of them.
-    pub(crate) fn offset(&self, address: u64, bytes: u64) -> Option<usize> {
+    pub fn offset(&self, address: u64, bytes: u64) -> Option<usize> {
         let mut begin = 0;
         for place in &self.0 {
             let within = address.checked_sub(place.address).filter(|at| *at < place.bytes);
@@ -75,7 +75,7 @@ impl Places {
     }
 
     /// Looks through the memory, mapped as the places are, of which pages are `free`.
-    pub(crate) fn runs(&self, memory: &Memory, free: &[(u64, u64)]) -> Vec<Run> {
+    pub fn runs(&self, memory: &Memory, free: &[(u64, u64)]) -> Vec<Run> {
         let free = self.marked(free);
         let mut runs: Vec<Run> = Vec::new();
         let (mut page, mut bytes) = (0, [0; PAGE_BYTES as usize]);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use kumiki_boot::Initramfs;
 use kumiki_node_wire::brought::{DRIVERS, ROOT, TRANSPORT, driver};
 
-use crate::image::module_file::{modinfo, module};
+use crate::module_file::{modinfo, module};
 use crate::{Error, ErrorKind, Result};
 
 const TRANSPORT_MODULE: &str = "osnode_virtio";

@@ -4,6 +4,8 @@ use std::net::IpAddr;
 
 use kumiki_node_agent::watchman;
 use kumiki_node_devices::record::{self, Record};
+use kumiki_node_devices::service_state::{self, ServiceState};
+use kumiki_node_devices::spec::{Addressing, Assigned, DeviceSpec};
 use kumiki_node_devices::stowed::{Stowed, record_of};
 use kumiki_node_wire::access::Access;
 use kumiki_node_wire::device::Device;
@@ -14,7 +16,6 @@ use kumiki_node_wire::window::{Window, has_ended, meaning};
 use serde::Serialize;
 
 use crate::Result;
-use crate::service::{self, ServiceState};
 
 /// An agent looks about each second, if its kernel lets it.
 const SILENT_LIMIT_MS: u64 = 20_000;
@@ -75,22 +76,23 @@ pub struct NodeInfo {
 }
 
 /// All nodes.
-pub(crate) fn nodes() -> Result<Vec<NodeInfo>> {
+pub fn nodes() -> Result<Vec<NodeInfo>> {
     sysfs::each(Holding::Node, |entry| Ok(look(entry)?.0))
 }
 
 /// A node with its record, where making it was not interrupted, and the sizes of its pieces.
-pub(crate) struct Recorded {
-    pub(crate) info: NodeInfo,
-    pub(crate) record: Option<Record>,
+#[derive(Debug)]
+pub struct Recorded {
+    pub info: NodeInfo,
+    pub record: Option<Record>,
     /// Sizes of its pieces of memory.
-    pub(crate) pieces: Vec<u64>,
+    pub pieces: Vec<u64>,
     /// Bytes of which what its kernel adds is a multiple; 0: none, or it has not run.
-    pub(crate) unit: u64,
+    pub unit: u64,
 }
 
 /// All nodes by their records.
-pub(crate) fn records() -> Result<Vec<Recorded>> {
+pub fn records() -> Result<Vec<Recorded>> {
     sysfs::each(Holding::Node, |entry| {
         let (info, record) = look(entry)?;
         // Of one that sleeps in a file, what it will have.
@@ -134,7 +136,7 @@ fn is_silent(window: &Window, khz: u64) -> bool {
 }
 
 /// A node by its entry, and its record where making it was not interrupted.
-pub(crate) fn described(
+pub fn described(
     entry: &sysfs::Status,
     record: Option<&Record>,
     is_lent: bool,
@@ -160,9 +162,9 @@ pub(crate) fn described(
         lent_snapshot: record.and_then(|record| record.lent_snapshot.clone()).filter(|_| is_lent),
         command_line: record.map(|record| record.command_line.clone()),
         image: record.map(|record| record.image.clone()),
-        address: record.and_then(|record| service::address(&entry.name, &record.devices)),
+        address: record.and_then(|record| address(&entry.name, &record.devices)),
         owner: entry.owner,
-        service: service::state_of(&entry.name),
+        service: service_state::state_of(&entry.name),
         name: entry.name.clone(),
     }
 }
@@ -176,21 +178,35 @@ pub fn seen_here() -> Result<Vec<NodeInfo>> {
         .collect())
 }
 
-/// Nodes with the images they start from, and whether another node starts them.
-pub(crate) struct Users(Vec<NodeInfo>);
+/// Address at which this machine reaches a node: its first card with an address that is known here.
+pub fn address(node: &str, devices: &[Assigned]) -> Option<IpAddr> {
+    let of = |device: &Assigned| match &device.device {
+        DeviceSpec::Net(net) => match net.address {
+            Addressing::Static(address) => Some(address),
+            Addressing::User => device.user_address(node),
+            _ => None,
+        },
+        _ => None,
+    };
+    devices.iter().find_map(of).map(|address| IpAddr::V4(address.address))
+}
 
-pub(crate) fn users() -> Result<Users> {
+/// Nodes with the images they start from, and whether another node starts them.
+#[derive(Debug)]
+pub struct Users(Vec<NodeInfo>);
+
+pub fn users() -> Result<Users> {
     Ok(Users(nodes()?))
 }
 
 impl Users {
-    pub(crate) fn of(&self, image: &str) -> Vec<String> {
+    pub fn of(&self, image: &str) -> Vec<String> {
         let uses = |node: &&NodeInfo| node.image.as_deref() == Some(image);
         self.0.iter().filter(uses).map(|node| node.name.clone()).collect()
     }
 
     /// Names of the nodes that were started from an image, whatever has become of them.
-    pub(crate) fn running_of(&self, image: &str) -> Vec<String> {
+    pub fn running_of(&self, image: &str) -> Vec<String> {
         let runs = |node: &&NodeInfo| {
             node.image.as_deref() == Some(image)
                 && !matches!(node.state, NodeState::Created | NodeState::Stopped)
@@ -198,7 +214,7 @@ impl Users {
         self.0.iter().filter(runs).map(|node| node.name.clone()).collect()
     }
 
-    pub(crate) fn lent_of(&self, image: &str) -> Vec<String> {
+    pub fn lent_of(&self, image: &str) -> Vec<String> {
         let uses = |node: &&NodeInfo| {
             let from = [&node.image, &node.lent_snapshot];
             node.lent_to.is_some() && from.iter().any(|name| name.as_deref() == Some(image))

@@ -6,23 +6,23 @@ use serde::{Deserialize, Serialize};
 
 /// A process, by its number and the time at which it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Process {
+pub struct Process {
     /// Its number.
     #[serde(rename = "process")]
-    pub(crate) id: u32,
+    pub id: u32,
     /// Ticks of the kernel's clock from the machine's start to its own.
-    pub(crate) began: u64,
+    pub began: u64,
 }
 
 impl Process {
     /// This one.
-    pub(crate) fn this() -> Self {
+    pub fn this() -> Self {
         let id = std::process::id();
         Process { id, began: began(id).unwrap_or_default() }
     }
 
     /// True if it has not ended. Where `/proc` cannot be read, nothing lives.
-    pub(crate) fn lives(self) -> bool {
+    pub fn lives(self) -> bool {
         began(self.id) == Some(self.began)
     }
 }

@@ -24,6 +24,7 @@ const PREFIX: &str = "kumiki-image-";
 const CLEANER: &str = "read -r _; rm -rf -- \"$1\" || { sleep 1; rm -rf -- \"$1\"; }";
 
 /// A folder for such work.
+#[derive(Debug)]
 pub(crate) struct Work {
     folder: PathBuf,
     cleaner: Option<Child>,

@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::hash::hex;
-use crate::image::origin::Extent;
-use crate::image::work::Work;
+use crate::origin::Extent;
+use crate::work::Work;
 use crate::{Error, ErrorKind, Result};
 
 /// Read and put into memory at a time.
@@ -32,22 +32,22 @@ pub struct RootOf {
 
 /// A root in an image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct RootPart {
+pub struct RootPart {
     /// The file system, from a multiple of 2 MiB on.
     #[serde(flatten)]
-    pub(crate) part: Extent,
+    pub part: Extent,
     /// Hash of the archives that it was made of.
-    pub(crate) identity: String,
+    pub identity: String,
     /// Hash of the file system's bytes.
-    pub(crate) sha256: String,
+    pub sha256: String,
     /// Times of its program's health check.
     #[serde(default)]
-    pub(crate) health_times: HealthTimes,
+    pub health_times: HealthTimes,
 }
 
 impl RootPart {
     /// Piece in which a node sees it, if that is one range of memory.
-    pub(crate) fn piece(&self, pieces: &[Piece]) -> Option<Piece> {
+    pub fn piece(&self, pieces: &[Piece]) -> Option<Piece> {
         let bytes = self.part.bytes.checked_next_multiple_of(abi::PIECE_UNIT)?;
         let mut begin = 0;
         for piece in pieces {
@@ -62,7 +62,7 @@ impl RootPart {
     }
 
     /// Memory that a node's kernel takes for it: what it knows of each page.
-    pub(crate) fn kernels_bytes(&self) -> u64 {
+    pub fn kernels_bytes(&self) -> u64 {
         self.part.bytes / 64
     }
 }
@@ -78,14 +78,15 @@ fn refused(error: kumiki_rootfs::Error) -> Error {
 }
 
 /// A container image that was read, in a folder of its own.
-pub(crate) struct Unpacked {
+#[derive(Debug)]
+pub struct Unpacked {
     work: Work,
     root: kumiki_rootfs::Root,
 }
 
 impl Unpacked {
     /// Reads and checks it. All of it will be in memory, beside what the host keeps.
-    pub(crate) fn read(of: &RootOf) -> Result<Self> {
+    pub fn read(of: &RootOf) -> Result<Self> {
         kumiki_rootfs::mkfs().map_err(refused)?;
         let available = device::available_bytes()?.saturating_sub(device::HOST_KEEPS_BYTES);
         let limits = Limits { bytes: available.max(abi::PIECE_UNIT), ..Limits::default() };
@@ -98,17 +99,17 @@ impl Unpacked {
         Ok(Unpacked { work, root })
     }
 
-    pub(crate) fn identity(&self) -> &str {
+    pub fn identity(&self) -> &str {
         self.root.identity()
     }
 
     /// Contents of [`PROGRAM`].
-    pub(crate) fn program(&self) -> Result<Vec<u8>> {
+    pub fn program(&self) -> Result<Vec<u8>> {
         program_json(self.root.program())
     }
 
     /// Makes it a file system.
-    pub(crate) fn made(self) -> Result<Made> {
+    pub fn made(self) -> Result<Made> {
         let root = self.work.path().join("root");
         fs::create_dir(&root).map_err(|error| Error::file(&root, error))?;
         self.root.lay_out(&root).map_err(refused)?;
@@ -146,17 +147,18 @@ fn program_json(program: &Program) -> Result<Vec<u8>> {
 }
 
 /// A file system that only has to be copied into memory that stays.
-pub(crate) struct Made {
+#[derive(Debug)]
+pub struct Made {
     _work: Work,
     identity: String,
     image: PathBuf,
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     sha256: String,
     health_times: HealthTimes,
 }
 
 impl Made {
-    pub(crate) fn part(&self, at: u64) -> RootPart {
+    pub fn part(&self, at: u64) -> RootPart {
         RootPart {
             part: Extent { at, bytes: self.bytes },
             identity: self.identity.clone(),
@@ -165,7 +167,7 @@ impl Made {
         }
     }
 
-    pub(crate) fn copy(&self, memory: &Memory, at: u64) -> Result<()> {
+    pub fn copy(&self, memory: &Memory, at: u64) -> Result<()> {
         let failed = |error| Error::file(&self.image, error);
         let mut file = File::open(&self.image).map_err(failed)?;
         let bytes = chunks(&mut file, |chunk, offset| {
@@ -190,7 +192,7 @@ fn chunks(file: &mut File, mut hand_on: impl FnMut(&[u8], u64)) -> io::Result<u6
 }
 
 /// The hash of a root in memory.
-pub(crate) fn sha256(memory: &Memory, part: Extent) -> String {
+pub fn sha256(memory: &Memory, part: Extent) -> String {
     let mut hash = Sha256::new();
     let mut chunk = vec![0; CHUNK_BYTES];
     let mut at = 0;

@@ -20,7 +20,7 @@ use super::work::Work;
 
 /// Variable that tells the process which is killed its image.
 const IMAGE: &str = "KUMIKI_TEST_KILLED_IMAGE";
-const NAME: &str = "image::killed::a_killed_image_add_leaves_nothing";
+const NAME: &str = "killed::a_killed_image_add_leaves_nothing";
 /// Points of its way at which one is killed.
 const POINTS: u32 = 15;
 /// A cleaner that takes longer does not come.

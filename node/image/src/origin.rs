@@ -4,43 +4,45 @@ use kumiki_boot::{Kernel, Piece};
 use kumiki_node_wire::memory::Memory;
 use serde::{Deserialize, Serialize};
 
-use crate::image::needs::Needs;
+use crate::needs::Needs;
 
 /// Bytes within an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Extent {
-    pub(crate) at: u64,
-    pub(crate) bytes: u64,
+pub struct Extent {
+    pub at: u64,
+    pub bytes: u64,
 }
 
 /// A kernel and an initramfs to start from.
-pub(crate) struct Origin<'a> {
-    pub(crate) kernel: &'a Kernel,
-    pub(crate) kernel_bytes: Bytes<'a>,
-    pub(crate) initramfs: Bytes<'a>,
+#[derive(Debug)]
+pub struct Origin<'a> {
+    pub kernel: &'a Kernel,
+    pub kernel_bytes: Bytes<'a>,
+    pub initramfs: Bytes<'a>,
     /// Memory that its files take once they are unpacked, as far as that is known.
-    pub(crate) unpacked_bytes: u64,
+    pub unpacked_bytes: u64,
     /// True if the kernel wants a foreign cpu listed first; the uncompressed one tells.
-    pub(crate) checks_bsp_bit: bool,
+    pub checks_bsp_bit: bool,
     /// Memory in which the node sees its root.
-    pub(crate) root: Option<Piece>,
+    pub root: Option<Piece>,
 }
 
 impl Origin<'_> {
     /// Needs of a node for it.
-    pub(crate) fn needs(&self) -> Needs {
+    pub fn needs(&self) -> Needs {
         let root = self.root.map_or(0, |root| root.bytes / 64);
         Needs::of(self.kernel, self.initramfs.length(), self.unpacked_bytes).beside(root)
     }
 }
 
-pub(crate) enum Bytes<'a> {
+#[derive(Debug)]
+pub enum Bytes<'a> {
     Resident(&'a Memory, Extent),
     Read(&'a [u8]),
 }
 
 impl Bytes<'_> {
-    pub(crate) fn length(&self) -> u64 {
+    pub fn length(&self) -> u64 {
         match self {
             Bytes::Resident(_, part) => part.bytes,
             Bytes::Read(bytes) => bytes.len() as u64,
@@ -48,7 +50,7 @@ impl Bytes<'_> {
     }
 
     /// Copies some of them to a place in `to`.
-    pub(crate) fn copy(&self, offset: u64, bytes: u64, to: &Memory, at: usize) {
+    pub fn copy(&self, offset: u64, bytes: u64, to: &Memory, at: usize) {
         match self {
             Bytes::Resident(from, part) => {
                 to.copy(at, from, (part.at + offset) as usize, bytes as usize);

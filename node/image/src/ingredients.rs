@@ -9,22 +9,23 @@ use kumiki_node_wire::module::holding::Holding;
 use kumiki_node_wire::module::{abi, requests, sysfs};
 use kumiki_node_wire::stages::{LoadParts, timed};
 
-use crate::host::watchmen::abandon;
-use crate::image::drivers;
-use crate::image::initramfs::Base;
-use crate::image::module_file;
-use crate::image::needs::Needs;
-use crate::image::origin::{Bytes, Extent, Origin};
-use crate::image::root::{Made, Unpacked};
-use crate::image::shipped::Shipped;
+use crate::drivers;
 use crate::image::{
     HEADER_BYTES, Header, Image, ImageInfo, ImageKind, PAGE_BYTES, content_hash, fill, link,
     same_content, whole,
 };
+use crate::initramfs::Base;
+use crate::module_file;
+use crate::needs::Needs;
+use crate::origin::{Bytes, Extent, Origin};
+use crate::root::{Made, Unpacked};
+use crate::shipped::Shipped;
+use crate::watchmen::abandon;
 use crate::{Error, ErrorKind, Result};
 
 /// Parts of an image to be, read and not yet uncompressed.
-pub(crate) struct Ingredients {
+#[derive(Debug)]
+pub struct Ingredients {
     file: Vec<u8>,
     /// The kernel as it is shipped; a bare vmlinux has no such form.
     bzimage: Option<Kernel>,
@@ -44,7 +45,7 @@ pub(crate) struct Ingredients {
 
 impl Ingredients {
     /// Reads the kernel and what belongs into the initramfs.
-    pub(crate) fn read(kernel_file: &Path, base: &Base) -> Result<Self> {
+    pub fn read(kernel_file: &Path, base: &Base) -> Result<Self> {
         let file = module_file::read(kernel_file)?;
         let is_bare = file.starts_with(b"\x7fELF");
         let bzimage = if is_bare { None } else { Some(Kernel::compressed(&file)?) };
@@ -74,7 +75,7 @@ impl Ingredients {
     }
 
     /// Hash of the kernel and the initramfs, as [`ImageInfo::sha256`].
-    pub(crate) fn sha256(&self) -> &str {
+    pub fn sha256(&self) -> &str {
         // Of what is in memory: a bare vmlinux's trimmed bytes.
         let kernel = self.trimmed.as_ref().unwrap_or(&self.file);
         let root = self.root.as_ref().map(Unpacked::identity);
@@ -83,7 +84,7 @@ impl Ingredients {
 
     /// An image of the same content, if one is in memory. Nothing is hashed where none has
     /// the same lengths.
-    pub(crate) fn resident(&self) -> Result<Option<String>> {
+    pub fn resident(&self) -> Result<Option<String>> {
         let kernel = self.trimmed.as_ref().unwrap_or(&self.file).len() as u64;
         let same_lengths = |header: &Header| {
             let own =
@@ -101,7 +102,7 @@ impl Ingredients {
     }
 
     /// Name of an image of this content that nobody has named.
-    pub(crate) fn name(&self) -> String {
+    pub fn name(&self) -> String {
         format!("kept-{}", &self.sha256()[..12])
     }
 
@@ -116,7 +117,7 @@ impl Ingredients {
     }
 
     /// Origin of a start from it as it is, unless that is a bare vmlinux.
-    pub(crate) fn as_shipped(&self) -> Option<Origin<'_>> {
+    pub fn as_shipped(&self) -> Option<Origin<'_>> {
         debug_assert!(self.root.is_none(), "a root is seen where it is kept");
         Some(Origin {
             kernel: self.bzimage.as_ref()?,
@@ -129,7 +130,7 @@ impl Ingredients {
     }
 
     /// Puts it into memory with its kernel in that form only.
-    pub(crate) fn keep_as_shipped(&self, parts: &mut LoadParts) -> Result<ImageInfo> {
+    pub fn keep_as_shipped(&self, parts: &mut LoadParts) -> Result<ImageInfo> {
         let shipped = self.shipped().expect("it is asked for where there is such a form");
         // Here the hash is taken, of what no image had the lengths of.
         let sha256 = timed(&mut parts.keep_ms, || self.sha256().to_owned());
@@ -137,7 +138,7 @@ impl Ingredients {
     }
 
     /// Uncompresses the kernel and lays the image out.
-    pub(crate) fn prepare(self) -> Result<Prepared> {
+    pub fn prepare(self) -> Result<Prepared> {
         let sha256 = self.sha256().to_owned();
         let (kernel, kernel_bytes) = Kernel::parse(&self.file)?;
         let config = match self.config {
@@ -193,7 +194,8 @@ impl Ingredients {
 }
 
 /// An image that only has to be copied into memory that stays.
-pub(crate) struct Prepared {
+#[derive(Debug)]
+pub struct Prepared {
     header: Header,
     json: Vec<u8>,
     kernel: Vec<u8>,
@@ -205,22 +207,22 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     /// Memory that it takes.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.total
     }
 
     /// Needs of a node for it.
-    pub(crate) fn needs(&self) -> Needs {
+    pub fn needs(&self) -> Needs {
         self.header.needs()
     }
 
     /// Place of its kernel's configuration, if that was checked.
-    pub(crate) fn config(&self) -> Option<&str> {
+    pub fn config(&self) -> Option<&str> {
         self.header.config.as_deref()
     }
 
     /// Origin of a start with its uncompressed kernel.
-    pub(crate) fn origin(&self) -> Origin<'_> {
+    pub fn origin(&self) -> Origin<'_> {
         Origin {
             kernel: &self.header.kernel,
             kernel_bytes: Bytes::Read(&self.kernel),
@@ -232,7 +234,7 @@ impl Prepared {
     }
 
     /// Puts it into memory under this name.
-    pub(crate) fn keep(&self, name: &str) -> Result<ImageInfo> {
+    pub fn keep(&self, name: &str) -> Result<ImageInfo> {
         let header = &self.header;
         if let Some(known) = same_content(&header.sha256)? {
             return link(name, &known);

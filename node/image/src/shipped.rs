@@ -9,9 +9,9 @@ use kumiki_node_wire::module::abi;
 use kumiki_node_wire::module::holding::Holding;
 use kumiki_node_wire::stages::LoadParts;
 
-use crate::host::watchmen::abandon;
-use crate::image::origin::Extent;
 use crate::image::{HEADER_BYTES, Header, ImageInfo, ImageKind, PAGE_BYTES, fill, same_content};
+use crate::origin::Extent;
+use crate::watchmen::abandon;
 use crate::{Error, ErrorKind, Result};
 
 /// A kernel in the form that it is shipped in, to be kept so and in no other form.

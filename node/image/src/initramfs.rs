@@ -7,9 +7,9 @@ use kumiki_node_devices::program;
 use kumiki_node_wire::AGENT;
 use kumiki_node_wire::brought::{GUEST_MODULE, MODULES, PROGRAM};
 
-use crate::image::drivers;
-use crate::image::module_file::{modinfo, module, read};
-use crate::image::root::RootOf;
+use crate::drivers;
+use crate::module_file::{modinfo, module, read};
+use crate::root::RootOf;
 use crate::{Error, ErrorKind, Result};
 
 /// Folder of programs that somebody wants there: the first that a shell looks in.
@@ -39,11 +39,7 @@ pub struct Base {
 impl Base {
     /// The initramfs for a kernel of this release, with the program of its root, if it has one.
     /// Returns it with the memory that its files take once they are unpacked.
-    pub(crate) fn compose(
-        &self,
-        release: Option<&str>,
-        program: Option<&[u8]>,
-    ) -> Result<(Vec<u8>, u64)> {
+    pub fn compose(&self, release: Option<&str>, program: Option<&[u8]>) -> Result<(Vec<u8>, u64)> {
         let mut initramfs = Initramfs::new();
         match &self.initrd {
             Some(path) => archive(&mut initramfs, path)?,
@@ -83,7 +79,7 @@ impl Base {
 
     /// Refuses a kernel that was built without what a node needs, by the file given
     /// or by one where distributions put it. Returns which one; none if there is none.
-    pub(crate) fn check_config(
+    pub fn check_config(
         &self,
         kernel_file: &Path,
         release: Option<&str>,
@@ -102,11 +98,7 @@ impl Base {
     }
 
     /// Checks the configuration that an uncompressed kernel carries within.
-    pub(crate) fn check_own_config(
-        &self,
-        kernel_file: &Path,
-        kernel: &[u8],
-    ) -> Result<Option<String>> {
+    pub fn check_own_config(&self, kernel_file: &Path, kernel: &[u8]) -> Result<Option<String>> {
         let Some(config) = KernelConfig::within(kernel) else { return Ok(None) };
         let place = "the kernel itself";
         self.accept(&config, kernel_file, place)?;

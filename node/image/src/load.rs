@@ -9,11 +9,11 @@ use kumiki_node_wire::memory::Memory;
 use kumiki_node_wire::module::{abi, sysfs};
 use kumiki_node_wire::stages::{LoadParts, timed};
 
-use crate::image::origin::Origin;
+use crate::origin::Origin;
 use crate::{Error, ErrorKind, Result};
 
 /// Works a start out: what goes where.
-pub(crate) fn plan(
+pub fn plan(
     entry: &sysfs::Status,
     record: &Record,
     origin: &Origin<'_>,
@@ -54,7 +54,7 @@ pub(crate) fn plan(
 }
 
 /// Makes the plan's writes through mappings of a node's memory.
-pub(crate) fn load(
+pub fn load(
     map: impl Fn(Piece) -> Result<Memory>,
     entry: &sysfs::Status,
     plan: &Plan,

@@ -6,10 +6,35 @@ use kumiki_node_wire::device::{Device, HOST_KEEPS_BYTES, available_bytes};
 use kumiki_node_wire::memory::{blocks, numa};
 use kumiki_node_wire::module::holding::Holding;
 use kumiki_node_wire::module::{abi, sysfs};
+use serde::{Deserialize, Serialize};
 
-use crate::host::spec::MemorySource;
-use crate::host::watchmen::{Telling, abandon};
+use crate::watchmen::{Telling, abandon};
 use crate::{Error, ErrorKind, Result};
+
+/// Origin of a node's memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MemorySource {
+    /// The first of the others that has enough, or several.
+    #[default]
+    Any,
+    /// The running kernel's allocator.
+    Contiguous,
+    /// Whole blocks that are taken off line, within a minute.
+    Offline,
+    /// Memory that `memmap=SIZE$ADDRESS` or `mem=SIZE` kept from this machine's kernel.
+    Boot,
+}
+
+impl MemorySource {
+    /// Each by the word that a person writes.
+    pub const WORDS: [(&str, MemorySource); 4] = [
+        ("any", MemorySource::Any),
+        ("contig", MemorySource::Contiguous),
+        ("offline", MemorySource::Offline),
+        ("boot", MemorySource::Boot),
+    ];
+}
 
 /// Adds pieces, or says why there are not enough.
 type Way = fn(&Device, u64, u64, &[u32], &mut Vec<Piece>) -> Result<()>;
@@ -17,7 +42,7 @@ type Way = fn(&Device, u64, u64, &[u32], &mut Vec<Piece>) -> Result<()>;
 /// `bytes` in as few pieces as there are, of the first of these NUMA nodes that have
 /// them; the first piece has at least `first_bytes`. Where what was kept from the host's
 /// kernel is nearest this kernel does not know.
-pub(crate) fn pieces(
+pub fn pieces(
     device: &Device,
     bytes: u64,
     first_bytes: u64,
@@ -49,7 +74,7 @@ pub(crate) fn pieces(
     Err(Error::refused(ErrorKind::NoMemory, format!("{}: {}", device.title(), reasons.join("; "))))
 }
 
-pub(crate) fn leaves_enough(bytes: u64) -> Result<()> {
+pub fn leaves_enough(bytes: u64) -> Result<()> {
     let available = available_bytes()?;
     if bytes.saturating_add(HOST_KEEPS_BYTES) > available {
         return Err(Error::refused(

@@ -15,7 +15,7 @@ const DIGITS: usize = 16;
 
 /// A machine, told from others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Identity {
+pub struct Identity {
     /// Its first processor: family, model, stepping, microcode, and a hash of its flags.
     cpu: String,
     /// Its number by its firmware or, without one, by its system; none has neither.
@@ -24,7 +24,7 @@ pub(crate) struct Identity {
 
 impl Identity {
     /// This machine's.
-    pub(crate) fn of_host() -> Self {
+    pub fn of_host() -> Self {
         let id = ["/sys/class/dmi/id/product_uuid", "/etc/machine-id"]
             .iter()
             .find_map(|path| fs::read_to_string(path).ok())
@@ -39,7 +39,7 @@ impl Identity {
 #[cfg(test)]
 impl Identity {
     /// Makes an identity up.
-    pub(crate) fn of(id: &str, cpu: &str) -> Self {
+    pub fn of(id: &str, cpu: &str) -> Self {
         Identity { cpu: cpu.to_owned(), id: Some(id.to_owned()) }
     }
 }

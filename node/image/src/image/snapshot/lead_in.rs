@@ -18,7 +18,7 @@ const TABLE_BYTES: u64 = 4096;
 
 /// Writes what leads to the kernel, and what that is told as it wakes up. `memory` is mapped as
 /// the places are; the kernel goes on at `wake`, by the page table at `tables`.
-pub(crate) fn lead_in(
+pub fn lead_in(
     node: &sysfs::Status,
     window: &Window,
     (memory, places): (&Memory, &Places),

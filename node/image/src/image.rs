@@ -4,20 +4,8 @@
 //! kernel and initramfs follow at multiples of a page. A sealed image is never
 //! written again, so a reader relies on what it has checked.
 
-pub(crate) mod drivers;
-pub(crate) mod files;
-pub(crate) mod ingredients;
-pub(crate) mod initramfs;
-#[cfg(test)]
-mod killed;
-pub(crate) mod load;
-pub(crate) mod module_file;
-pub(crate) mod needs;
-pub(crate) mod origin;
-pub(crate) mod root;
-pub(crate) mod shipped;
-pub(crate) mod snapshot;
-pub(crate) mod work;
+#[doc(hidden)]
+pub mod snapshot;
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -36,40 +24,39 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::hash::hex;
-use crate::host::reservation;
-use crate::host::spec::MemorySource;
-use crate::host::watchmen::{Telling, abandon};
-use crate::image::needs::Needs;
-use crate::image::origin::Extent;
-use crate::image::root::{Made, RootPart};
-use crate::image::snapshot::Snapshot;
-use crate::{Error, ErrorKind, Result, listing};
+use crate::needs::Needs;
+use crate::origin::Extent;
+use crate::reservation::MemorySource;
+use crate::root::{Made, RootPart};
+use crate::watchmen::{Telling, abandon};
+use crate::{Error, ErrorKind, Result, listing, reservation, root};
+use snapshot::Snapshot;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"kumikimg");
-pub(crate) const PAGE_BYTES: u64 = 4096;
-pub(crate) const HEADER_BYTES: u64 = 4 * PAGE_BYTES;
+pub const PAGE_BYTES: u64 = 4096;
+pub const HEADER_BYTES: u64 = 4 * PAGE_BYTES;
 
 /// Header at an image's beginning.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Header {
-    pub(crate) version: u32,
+pub struct Header {
+    pub version: u32,
     /// Hash of the kernel's file, of a bare vmlinux its trimmed bytes, and the initramfs.
-    pub(crate) sha256: String,
-    pub(crate) kernel: Kernel,
-    pub(crate) kernel_bytes: Extent,
+    pub sha256: String,
+    pub kernel: Kernel,
+    pub kernel_bytes: Extent,
     /// The kernel in its shipped form.
-    pub(crate) bzimage: Option<Kernel>,
-    pub(crate) bzimage_bytes: Extent,
-    pub(crate) initramfs: Extent,
+    pub bzimage: Option<Kernel>,
+    pub bzimage_bytes: Extent,
+    pub initramfs: Extent,
     /// Memory that its files take once they are unpacked; 0 if nobody has looked.
     #[serde(default)]
-    pub(crate) unpacked_bytes: u64,
+    pub unpacked_bytes: u64,
     /// Place of the kernel's configuration, if that was checked.
     #[serde(default)]
-    pub(crate) config: Option<String>,
+    pub config: Option<String>,
     /// The root of its nodes' programs.
     #[serde(default)]
-    pub(crate) root: Option<RootPart>,
+    pub root: Option<RootPart>,
 }
 
 /// An image, mapped for reading.
@@ -142,7 +129,7 @@ impl Header {
         self.unpacked_bytes.max(self.initramfs.bytes)
     }
 
-    pub(crate) fn needs(&self) -> Needs {
+    pub fn needs(&self) -> Needs {
         let root = self.root.as_ref().map_or(0, RootPart::kernels_bytes);
         Needs::of(&self.kernel, self.initramfs.bytes, self.unpacked_bytes()).beside(root)
     }
@@ -172,7 +159,7 @@ impl Image {
     }
 
     /// An image in memory that is mapped already.
-    pub(crate) fn of(name: &str, memory: Memory, pieces: &[Piece]) -> Result<Self> {
+    pub fn of(name: &str, memory: Memory, pieces: &[Piece]) -> Result<Self> {
         let header = header(name, &memory)?;
         let found = header.root.as_ref().map(|root| {
             let piece = root.piece(pieces);
@@ -328,17 +315,17 @@ impl Image {
     }
 
     /// Hash of kernel and initramfs.
-    pub(crate) fn sha256(&self) -> &str {
+    pub fn sha256(&self) -> &str {
         &self.header.sha256
     }
 
     /// Its kernel's release, where it says it.
-    pub(crate) fn release(&self) -> Option<&str> {
+    pub fn release(&self) -> Option<&str> {
         self.header.kernel.release()
     }
 
     /// The kernel in one of its forms, and its bytes.
-    pub(crate) fn kernel(&self, form: KernelForm) -> Result<(&Kernel, Extent)> {
+    pub fn kernel(&self, form: KernelForm) -> Result<(&Kernel, Extent)> {
         if form == KernelForm::Vmlinux {
             return Ok((&self.header.kernel, self.header.kernel_bytes));
         }
@@ -352,31 +339,31 @@ impl Image {
     }
 
     /// Times of the health check of this image's program; Docker's, if it was removed.
-    pub(crate) fn health_times(name: &str) -> HealthTimes {
+    pub fn health_times(name: &str) -> HealthTimes {
         let image = Image::open(name).ok();
         image.and_then(|image| Some(image.header.root?.health_times)).unwrap_or_default()
     }
 
     /// Memory in which its nodes see its root.
-    pub(crate) fn root(&self) -> Option<Piece> {
+    pub fn root(&self) -> Option<Piece> {
         self.root
     }
 
-    pub(crate) fn initramfs(&self) -> Extent {
+    pub fn initramfs(&self) -> Extent {
         self.header.initramfs
     }
 
     /// Needs of a node for it.
-    pub(crate) fn needs(&self) -> Needs {
+    pub fn needs(&self) -> Needs {
         self.header.needs()
     }
 
     /// Memory that its files take once they are unpacked, as far as that is known.
-    pub(crate) fn unpacked_bytes(&self) -> u64 {
+    pub fn unpacked_bytes(&self) -> u64 {
         self.header.unpacked_bytes()
     }
 
-    pub(crate) fn memory(&self) -> &Memory {
+    pub fn memory(&self) -> &Memory {
         &self.memory
     }
 }
@@ -467,19 +454,19 @@ fn contents(entry: &sysfs::Status) -> Result<Contents> {
 }
 
 /// A sealed image's header, unless it is damaged.
-pub(crate) fn whole(entry: &sysfs::Status) -> Result<Option<Header>> {
+pub fn whole(entry: &sysfs::Status) -> Result<Option<Header>> {
     let device = Device::read(Holding::Image, &entry.name)?;
     Ok(header(&entry.name, &device.map(&entry.pieces, Access::Read)?).ok())
 }
 
 /// An image of the same content, if there is one.
-pub(crate) fn same_content(sha256: &str) -> Result<Option<ImageInfo>> {
+pub fn same_content(sha256: &str) -> Result<Option<ImageInfo>> {
     let same = |image: &ImageInfo| image.sha256.as_deref() == Some(sha256);
     Ok(Image::list()?.into_iter().find(same))
 }
 
 /// One more name for an image, which takes no memory.
-pub(crate) fn link(name: &str, known: &ImageInfo) -> Result<ImageInfo> {
+pub fn link(name: &str, known: &ImageInfo) -> Result<ImageInfo> {
     let (device, _) = Device::create(Holding::Image, name)?;
     if let Err(error) = device.link(&known.name) {
         abandon(&device);
@@ -521,7 +508,7 @@ fn within_limit(bytes: u64) -> Result<()> {
 }
 
 /// Hash of an image's kernel, as its file has it, its initramfs, and what its root was made of.
-pub(crate) fn content_hash(kernel: &[u8], initramfs: &[u8], root: Option<&str>) -> String {
+pub fn content_hash(kernel: &[u8], initramfs: &[u8], root: Option<&str>) -> String {
     let mut hash = Sha256::new();
     hash.update(kernel);
     hash.update(initramfs);
@@ -529,10 +516,10 @@ pub(crate) fn content_hash(kernel: &[u8], initramfs: &[u8], root: Option<&str>) 
     hex(hash)
 }
 
-#[cfg(any(test, fuzzing))]
 impl Image {
-    /// Memory with this as its header.
-    pub(crate) fn with_header(memory: Memory, json: &[u8]) -> Result<Self> {
+    /// Memory with this as its header: for tests, and for fuzzing.
+    #[doc(hidden)]
+    pub fn with_header(memory: Memory, json: &[u8]) -> Result<Self> {
         let json = &json[..json.len().min(HEADER_BYTES as usize - 16)];
         memory.u64(0).store(MAGIC, Ordering::Relaxed);
         memory.u64(8).store(json.len() as u64, Ordering::Relaxed);
@@ -544,7 +531,7 @@ impl Image {
 
 /// Takes memory, puts each part into it, and seals it. Returns how long each part took, ms. A
 /// root is one range of memory, and so is an image with one.
-pub(crate) fn fill(
+pub fn fill(
     device: &Device,
     total: u64,
     parts: &[(u64, &[u8])],
@@ -567,7 +554,7 @@ pub(crate) fn fill(
 }
 
 /// Takes so much memory, the first piece of at least so much, has it written, and seals it.
-pub(crate) fn sealed<T>(
+pub fn sealed<T>(
     device: &Device,
     total: u64,
     least: u64,
@@ -587,7 +574,7 @@ pub(crate) fn sealed<T>(
 }
 
 /// Error for an image that cannot do anything but go.
-pub(crate) fn incomplete(name: &str) -> Error {
+pub fn incomplete(name: &str) -> Error {
     Error::refused(
         ErrorKind::Damaged,
         format!("image {name} is not complete: its making was interrupted; kumiki image rm {name}"),

@@ -2,11 +2,10 @@
 
 use std::fs;
 
-use kumiki_node_devices::runtime;
 use serde::{Deserialize, Serialize};
 
-use crate::host::process::Process;
-use crate::{Error, ErrorKind, Result};
+use crate::process::Process;
+use crate::{Error, ErrorKind, Result, runtime};
 
 /// State of a node that is kept up, as of now.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,7 +22,7 @@ pub struct ServiceState {
     pub why: Option<String>,
     /// The process that keeps it.
     #[serde(flatten)]
-    pub(crate) process: Process,
+    pub process: Process,
 }
 
 fn name_of(node: &str) -> String {
@@ -31,14 +30,14 @@ fn name_of(node: &str) -> String {
 }
 
 /// A node's, if some process keeps it.
-pub(crate) fn state_of(node: &str) -> Option<ServiceState> {
+pub fn state_of(node: &str) -> Option<ServiceState> {
     let path = runtime::file(&name_of(node)).ok()?;
     let state: ServiceState = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
     state.process.lives().then_some(state)
 }
 
 /// Replaces it whole.
-pub(crate) fn keep(node: &str, state: &ServiceState) -> Result<()> {
+pub fn keep(node: &str, state: &ServiceState) -> Result<()> {
     let path = runtime::file(&name_of(node))?;
     let new = path.with_extension("service.new");
     let json = serde_json::to_vec(state)
@@ -46,7 +45,7 @@ pub(crate) fn keep(node: &str, state: &ServiceState) -> Result<()> {
     fs::write(&new, json).and_then(|()| fs::rename(&new, &path)).map_err(|e| Error::file(path, e))
 }
 
-pub(crate) fn forget(node: &str) {
+pub fn forget(node: &str) {
     if let Ok(path) = runtime::file(&name_of(node)) {
         let _ = fs::remove_file(path);
     }
