@@ -11,18 +11,16 @@ use anyhow::Context;
 use anyhow::Result;
 use clap::{Parser, Subcommand, ValueEnum};
 
-use fresh::Release;
+use kumiki_ship::fresh::Release;
+use kumiki_ship::{self as ship, capi, debian, docs, fresh, msrv, package, release, run, tool};
 use part::Part;
 
 mod aarch64;
 #[cfg(feature = "bench")]
 mod bench;
 mod bools;
-mod capi;
 mod chains;
-mod debian;
 mod deny;
-mod docs;
 mod documents;
 mod doors;
 mod errors;
@@ -30,7 +28,6 @@ mod falling;
 mod features;
 mod figures;
 mod first_lines;
-mod fresh;
 mod interfaces;
 mod kmod;
 mod layers;
@@ -38,21 +35,14 @@ mod lint;
 mod loom;
 mod manifest;
 mod modules;
-mod msrv;
-mod package;
 mod part;
 mod picture;
 mod python;
-mod readme;
-mod release;
-mod run;
 mod secrets;
-mod ship;
 mod sim;
 mod soak;
 mod stress;
 mod test;
-mod tool;
 mod wakes;
 
 #[derive(Parser)]

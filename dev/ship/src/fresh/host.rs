@@ -27,7 +27,7 @@ pub(super) fn archive() -> Option<String> {
 }
 
 /// That of its security updates.
-pub(crate) fn security() -> Option<String> {
+pub fn security() -> Option<String> {
     archive_of("Label: Debian-Security")
 }
 

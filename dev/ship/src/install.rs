@@ -13,7 +13,7 @@ use crate::debian;
 use crate::run::{cargo, metadata, program, read, root, run};
 
 /// The profile that is shipped.
-pub(crate) const PROFILE: &str = "ship";
+pub const PROFILE: &str = "ship";
 /// The programs: each crate, what it makes, and its features that are none of the defaults.
 pub(super) const PROGRAMS: [(&str, &str, &str); 6] = [
     ("kumiki-cli", "kumiki", ""),
@@ -65,7 +65,7 @@ const FILES: [(&str, &str); 17] = [
 ];
 
 /// Builds what is shipped and puts it into its place.
-pub(crate) fn install(place: &Place) -> Result<ExitCode> {
+pub fn install(place: &Place) -> Result<ExitCode> {
     debian::install(debian::INSTALL)?;
     everything(place, "rustc")?;
     println!("installed into {}", place.now(&place.prefix).display());

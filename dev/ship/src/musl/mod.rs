@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 
-pub(crate) use self::test::test;
+pub use self::test::test;
 use self::tools::{TARGET, Tools};
 use super::install::{self, PROFILE, PROGRAMS, place_of};
 use super::{dist, sbom, size};
@@ -26,7 +26,7 @@ fn programs() -> impl Iterator<Item = (&'static str, &'static str, &'static str)
 const AB: &str = "kumiki-ab";
 
 /// Makes the tarball below `target/dist-files`, and tries it in a root that has nothing else.
-pub(crate) fn dist() -> Result<ExitCode> {
+pub fn dist() -> Result<ExitCode> {
     let tools = Tools::ready()?;
     sbom::ready()?;
     for (package, name, features) in programs() {

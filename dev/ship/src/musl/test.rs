@@ -38,7 +38,7 @@ exec chroot . /bin/sh -c "cd \"\$1\" && shift && exec \"\$@\"" sh "$here" "$@"
 const NOT_THERE: [&str; 0] = [];
 
 /// Builds and runs them.
-pub(crate) fn test() -> Result<ExitCode> {
+pub fn test() -> Result<ExitCode> {
     let tools = Tools::ready()?;
     let metadata = metadata()?;
     let oldest = msrv::oldest(&metadata)?;

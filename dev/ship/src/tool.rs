@@ -5,18 +5,18 @@ use anyhow::Result;
 use crate::run::{cargo, program, run, succeeds};
 
 /// Has cargo's word `verb` ready, which `cargo install` makes by these words.
-pub(crate) fn subcommand(verb: &str, install: &str) -> Result<()> {
+pub fn subcommand(verb: &str, install: &str) -> Result<()> {
     let there = succeeds(&mut cargo(&format!("{verb} --version")));
     installed(there, &format!("cargo-{verb}"), install)
 }
 
 /// Has a program ready that is no subcommand of cargo.
-pub(crate) fn command(name: &str, install: &str) -> Result<()> {
+pub fn command(name: &str, install: &str) -> Result<()> {
     installed(succeeds(&mut program(name, ["--version"])), name, install)
 }
 
 /// Has a program of a crate of its name ready that says no version of its own.
-pub(crate) fn in_path(name: &str) -> Result<()> {
+pub fn in_path(name: &str) -> Result<()> {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     installed(std::env::split_paths(&folders).any(|at| at.join(name).is_file()), name, name)
 }

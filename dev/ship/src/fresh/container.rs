@@ -17,6 +17,7 @@ pub(super) fn engine() -> Option<&'static str> {
 }
 
 /// A container that is there until the value is dropped.
+#[derive(Debug)]
 pub(super) struct Container {
     engine: &'static str,
     name: String,

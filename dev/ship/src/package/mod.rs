@@ -18,13 +18,13 @@ mod blanks;
 mod leaving;
 mod published;
 
-pub(crate) use blanks::{ACTION, blanks};
-pub(crate) use published::check;
-pub(crate) use published::{PRIVATE, is_published};
+pub use blanks::{ACTION, blanks};
+pub use published::check;
+pub use published::{PRIVATE, is_published};
 
 /// Packs, builds and uses the crates; with `tests` runs the tests of these, as packed. For a `release`
 /// nothing may be left for a maintainer to fill in.
-pub(crate) fn package(tests: &[String], release: bool) -> Result<ExitCode> {
+pub fn package(tests: &[String], release: bool) -> Result<ExitCode> {
     check()?;
     let blanks = blanks()?;
     for blank in &blanks {
@@ -49,7 +49,7 @@ pub(crate) fn package(tests: &[String], release: bool) -> Result<ExitCode> {
 }
 
 /// Packs every published crate; the files of a registry's upload.
-pub(crate) fn pack() -> Result<Vec<PathBuf>> {
+pub fn pack() -> Result<Vec<PathBuf>> {
     // What is not committed is packed, too: a person looks at what they are about to commit.
     // Offline: asking the registry for each crate anew takes ten times as long.
     let mut words =

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use crate::run::{metadata, root};
 
 /// Page with the line by which the action is taken, and what stands there where nobody has said from where.
-pub(crate) const ACTION: (&str, &str) = ("docs/is-it-slower.md", "OWNER/kumiki/measure/ab@");
+pub const ACTION: (&str, &str) = ("docs/is-it-slower.md", "OWNER/kumiki/measure/ab@");
 
 /// Files, what of them shows that nobody has filled them in, and what they need.
 const BLANKS: [(&str, &str, &str); 4] = [
@@ -18,7 +18,7 @@ const BLANKS: [(&str, &str, &str); 4] = [
 ];
 
 /// Lists what is not filled in, a line each.
-pub(crate) fn blanks() -> Result<Vec<String>> {
+pub fn blanks() -> Result<Vec<String>> {
     let mut left = Vec::new();
     if metadata()?.packages.iter().any(|package| package.repository.is_none()) {
         left.push("Cargo.toml: `repository`, the address that sources are cloned from".to_owned());

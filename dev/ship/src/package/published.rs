@@ -13,11 +13,12 @@ use super::leaving;
 use crate::run::metadata;
 
 /// The crates of the workspace that are nobody's but ours.
-pub(crate) const PRIVATE: [&str; 7] = [
+pub const PRIVATE: [&str; 8] = [
     "kumiki-ahead",
     "kumiki-bench",
     "kumiki-capi-places",
     "kumiki-rocksdb",
+    "kumiki-ship",
     "kumiki-soak",
     "kumiki-spawn-server",
     "xtask",
@@ -30,12 +31,12 @@ const SHOWN: &str = "#![cfg_attr(docsrs, feature(doc_cfg))]";
 const KEYWORDS: usize = 5;
 const KEYWORD_LETTERS: usize = 20;
 
-pub(crate) fn is_published(package: &Package) -> bool {
+pub fn is_published(package: &Package) -> bool {
     package.publish.as_ref().is_none_or(|registries| !registries.is_empty())
 }
 
 /// Checks the workspace's manifests, and the page that each published crate begins with.
-pub(crate) fn check() -> Result<()> {
+pub fn check() -> Result<()> {
     let metadata = metadata()?;
     let mut faults = faults(&metadata);
     for package in metadata.workspace_packages().into_iter().filter(|p| is_published(p)) {

@@ -7,15 +7,16 @@ use anyhow::{Result, bail};
 use crate::run::{program, run, succeeds};
 
 /// A package and what would be missing without it.
-pub(crate) struct Package {
+#[derive(Debug)]
+pub struct Package {
     /// Or several, of which each release has one: `a | b`.
-    pub(crate) name: &'static str,
-    pub(crate) reason: &'static str,
+    pub name: &'static str,
+    pub reason: &'static str,
 }
 
 /// What the tests of places on other machines need, those of programs that serve, and those of
 /// container images.
-pub(crate) const WORKSPACE: &[Package] = &[
+pub const WORKSPACE: &[Package] = &[
     Package { name: "erofs-utils", reason: "container images are made file systems by it" },
     Package { name: "gcc", reason: "a client of kumiki-kv in C, with" },
     Package { name: "git", reason: "a script that compares two commits is tried on some" },
@@ -42,7 +43,7 @@ pub(crate) const WORKSPACE: &[Package] = &[
 ];
 
 /// More of them, for the long tests of programs that serve.
-pub(crate) const CLIENTS: &[Package] = &[
+pub const CLIENTS: &[Package] = &[
     Package { name: "default-jdk-headless", reason: "clients of kumiki-kv in Java, fetched by" },
     Package { name: "maven", reason: "this" },
     Package { name: "dpkg-dev", reason: "unpacks the source of redis, whose own tests hold" },
@@ -54,13 +55,13 @@ pub(crate) const CLIENTS: &[Package] = &[
 ];
 
 /// What the tests of the report's page need.
-pub(crate) const PAGE: &[Package] = &[
+pub const PAGE: &[Package] = &[
     Package { name: "chromium", reason: "the report's page is tested in a real browser" },
     Package { name: "fonts-liberation", reason: "glyphs for the pages that the browser draws" },
 ];
 
 /// What the tests of the interface for C need.
-pub(crate) const CAPI: &[Package] = &[
+pub const CAPI: &[Package] = &[
     Package { name: "cmake", reason: "a program finds libkumiki by it" },
     Package { name: "g++", reason: "the headers are for C++, too" },
     Package { name: "gcc", reason: "the interface for C is tested by programs in C" },
@@ -85,7 +86,7 @@ pub(crate) const CAPI: &[Package] = &[
 ];
 
 /// What the suites of other projects need, and those suites.
-pub(crate) const PEERS: &[Package] = &[
+pub const PEERS: &[Package] = &[
     Package { name: "gcc", reason: "glibc's and gnulib's tests are programs in C" },
     Package { name: "glibc-source", reason: "glibc's own tests of posix_spawn" },
     Package { name: "gnulib", reason: "gnulib's tests of posix_spawn" },
@@ -100,13 +101,13 @@ pub(crate) const PEERS: &[Package] = &[
 ];
 
 /// What the long tests need beside those packages: PyTorch, as Debian builds it, has no part for graphics processors.
-pub(crate) const LONG: &[Package] = &[Package {
+pub const LONG: &[Package] = &[Package {
     name: "python3-torch",
     reason: "its loader of data starts processes by the package for Python",
 }];
 
 /// Packages that the suites of programs that walk trees need; their sources are fetched by the tests.
-pub(crate) const AHEAD_SUITES: &[Package] = &[
+pub const AHEAD_SUITES: &[Package] = &[
     Package { name: "dpkg-dev", reason: "unpacks the sources of rsync, tar, coreutils and git" },
     Package { name: "gcc", reason: "builds them, with" },
     Package { name: "libc6-dev", reason: "the C library's headers, and" },
@@ -116,13 +117,13 @@ pub(crate) const AHEAD_SUITES: &[Package] = &[
 ];
 
 /// Packages for installing what is shipped.
-pub(crate) const INSTALL: &[Package] = &[
+pub const INSTALL: &[Package] = &[
     Package { name: "binutils", reason: "its strip and objdump" },
     Package { name: "help2man", reason: "makes the manual page of kumiki-du" },
 ];
 
 /// More of them, for the tarball and the wheel.
-pub(crate) const DIST: &[Package] = &[
+pub const DIST: &[Package] = &[
     Package { name: "pkg-config", reason: "a tarball's libkumiki is found by it" },
     Package { name: "python3", reason: "the package for Python" },
     Package { name: "python3-pip", reason: "that package's wheel is made by it" },
@@ -132,7 +133,7 @@ pub(crate) const DIST: &[Package] = &[
 ];
 
 /// Packages that make programs of musl, beside what is downloaded and unpacked.
-pub(crate) const MUSL: &[Package] = &[
+pub const MUSL: &[Package] = &[
     Package { name: "binutils", reason: "its readelf says whether a program is alone" },
     Package { name: "gcc", reason: "links what runs while the programs are built" },
     Package { name: "busybox-static", reason: "the shell of a root that has no glibc" },
@@ -141,7 +142,7 @@ pub(crate) const MUSL: &[Package] = &[
 ];
 
 /// More of them, for Debian's packages.
-pub(crate) const DEB: &[Package] = &[
+pub const DEB: &[Package] = &[
     Package { name: "debhelper", reason: "debian/rules is made of it" },
     Package { name: "dh-dkms", reason: "the modules' sources go through it" },
     Package { name: "dh-python", reason: "the package for Python goes through it" },
@@ -151,7 +152,7 @@ pub(crate) const DEB: &[Package] = &[
 
 /// The same for tests in machines of their own. Kernels, headers and compilers
 /// for them are not installed: a lab unpacks those into its cache.
-pub(crate) const LAB: &[Package] = &[
+pub const LAB: &[Package] = &[
     Package { name: "crash", reason: "finds its way in what a node kept of a host that died" },
     Package { name: "dpkg", reason: "unpacks the packages of a lab's kernels" },
     Package { name: "makedumpfile", reason: "reads what a node kept of a host that died" },
@@ -160,7 +161,7 @@ pub(crate) const LAB: &[Package] = &[
 ];
 
 /// The same for those that run the tests for aarch64.
-pub(crate) const AARCH64: &[Package] = &[
+pub const AARCH64: &[Package] = &[
     Package { name: "gcc-aarch64-linux-gnu", reason: "links the tests for aarch64" },
     Package { name: "libc6-dev-arm64-cross", reason: "the C library that they are linked with" },
     Package { name: "qemu-user-static", reason: "runs them" },
@@ -183,7 +184,7 @@ impl Package {
 
 /// Installs what is missing: as root, or through a `sudo` that asks nothing.
 /// Elsewhere than on Debian it says what it would have installed.
-pub(crate) fn install(packages: &[Package]) -> Result<()> {
+pub fn install(packages: &[Package]) -> Result<()> {
     if !succeeds(&mut program("dpkg-query", ["--version"])) {
         eprintln!("not a Debian system; these need to be installed:");
         packages.iter().for_each(|p| eprintln!("  {}: {}", p.name, p.reason));

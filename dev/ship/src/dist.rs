@@ -14,7 +14,7 @@ use crate::run::{program, read, root, run, succeeds, target_folder};
 use crate::tool;
 
 /// Makes all of it below `target/dist-files`.
-pub(crate) fn dist() -> Result<ExitCode> {
+pub fn dist() -> Result<ExitCode> {
     debian::install(debian::INSTALL)?;
     debian::install(debian::DIST)?;
     sbom::ready()?;

@@ -23,7 +23,7 @@ const RELEASE: Release = Release::Debian13;
 const NEWER: &str = "node";
 
 /// Builds and tests them there.
-pub(crate) fn test() -> Result<ExitCode> {
+pub fn test() -> Result<ExitCode> {
     let metadata = metadata()?;
     let oldest = oldest(&metadata)?;
     let tested: Vec<_> = tested(&metadata, &oldest).map(|name| format!("-p {name}")).collect();
@@ -68,7 +68,7 @@ fn features(metadata: &Metadata) -> Result<String> {
 }
 
 /// The oldest Rust of the workspace, without its patch: `1.85`.
-pub(crate) fn oldest(metadata: &Metadata) -> Result<String> {
+pub fn oldest(metadata: &Metadata) -> Result<String> {
     let versions = metadata.packages.iter().filter_map(|package| package.rust_version.as_ref());
     let oldest = versions.min().map(|version| format!("{}.{}", version.major, version.minor));
     oldest.ok_or_else(|| anyhow::anyhow!("no crate of the workspace has a rust-version"))
@@ -76,7 +76,7 @@ pub(crate) fn oldest(metadata: &Metadata) -> Result<String> {
 
 /// The libraries that are tested with it: those that promise it, but for what the tests of the
 /// interface for C build by chores, which ask for more.
-pub(crate) fn tested<'a>(metadata: &'a Metadata, oldest: &'a str) -> impl Iterator<Item = &'a str> {
+pub fn tested<'a>(metadata: &'a Metadata, oldest: &'a str) -> impl Iterator<Item = &'a str> {
     let promises = move |version: &cargo_metadata::semver::Version| {
         format!("{}.{}", version.major, version.minor) == oldest
     };

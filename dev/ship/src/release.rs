@@ -17,7 +17,7 @@ use serde::Deserialize;
 use crate::capi::files_in;
 use crate::package::{self, ACTION, PRIVATE, is_published};
 use crate::run::{cargo, metadata, program, read, root, run, target_folder};
-use crate::{docs, ship};
+use crate::{deb, dist, docs, musl};
 
 /// Names and addresses that only a maintainer knows; empty where nobody has said them.
 #[derive(Debug, Default, Deserialize)]
@@ -33,7 +33,7 @@ const NOBODY: &str = "to the maintainers privately, not";
 
 /// Part of a release that is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Work {
+pub enum Work {
     /// Only write names and addresses to where they are read.
     Fill,
     /// Try it with what is there.
@@ -45,7 +45,7 @@ pub(crate) enum Work {
 /// The documents as a site.
 const SITE: &str = "kumiki-site.tar.gz";
 
-pub(crate) fn release(work: Work) -> Result<ExitCode> {
+pub fn release(work: Work) -> Result<ExitCode> {
     let text = fs::read_to_string(root().join("release.toml")).context("reading release.toml")?;
     let names: Names = toml::from_str(&text).context("release.toml")?;
     match work {
@@ -102,9 +102,9 @@ pub(crate) fn release(work: Work) -> Result<ExitCode> {
 /// Has the other chores make what is shipped, and looks that the packed crates build.
 fn make() -> Result<()> {
     package::package(&[], true)?;
-    ship::dist::dist()?;
-    ship::musl::dist()?;
-    ship::deb::deb()?;
+    dist::dist()?;
+    musl::dist()?;
+    deb::deb()?;
     docs::docs()?;
     let site = target_folder()?.join("dist-files").join(SITE);
     let mut tar = program("tar", ["--create", "--gzip", "--file"]);

@@ -9,31 +9,37 @@ use cargo_metadata::{Metadata, MetadataCommand, Package};
 
 /// The repository's root: that of the cargo that runs us. The one that we were built in
 /// may be another, where a clone was copied with its target folder.
-pub(crate) fn root() -> PathBuf {
+pub fn root() -> PathBuf {
     let running = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
-    let xtask = running.unwrap_or_else(|| Path::new(BUILT_IN).to_owned());
-    xtask.ancestors().nth(2).expect("xtask is a folder of dev/, in the repository").to_owned()
+    let ours = running.unwrap_or_else(|| Path::new(BUILT_IN).to_owned());
+    repository(&ours).to_owned()
 }
 
-/// xtask's folder when it was compiled.
+/// This crate's folder when it was compiled. At run time cargo says that of the program's crate.
 const BUILT_IN: &str = env!("CARGO_MANIFEST_DIR");
+
+/// The repository that a crate of `dev/` is in.
+fn repository(folder: &Path) -> &Path {
+    folder.ancestors().nth(2).expect("a crate of dev/ is in a folder of it, in the repository")
+}
 
 /// The folder that this clone was copied or moved from with its target folder, if it
 /// was. Cargo takes what is built there for fresh, and test programs have the old
 /// folder's files and programs by their paths.
-pub(crate) fn moved_from() -> Option<PathBuf> {
+pub fn moved_from() -> Option<PathBuf> {
     let running = env::var_os("CARGO_MANIFEST_DIR")?;
     other_folder(Path::new(BUILT_IN), Path::new(&running))
 }
 
-/// `built`'s repository, unless both are one folder.
+/// The repository of `built`, unless both crates are of one.
 fn other_folder(built: &Path, running: &Path) -> Option<PathBuf> {
+    let (built, running) = (repository(built), repository(running));
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    (real(built) != real(running)).then(|| built.ancestors().nth(2).unwrap_or(built).to_owned())
+    (real(built) != real(running)).then(|| built.to_owned())
 }
 
 /// Has cargo build the workspace's own crates anew, ourselves too, and runs us again.
-pub(crate) fn again_after_move(from: &Path) -> Result<ExitCode> {
+pub fn again_after_move(from: &Path) -> Result<ExitCode> {
     const ONCE: &str = "KUMIKI_XTASK_MOVED";
     ensure!(
         env::var_os(ONCE).is_none(),
@@ -59,46 +65,46 @@ pub(crate) fn again_after_move(from: &Path) -> Result<ExitCode> {
 }
 
 /// The workspace's manifests, without what they depend on.
-pub(crate) fn metadata() -> Result<Metadata> {
+pub fn metadata() -> Result<Metadata> {
     let mut command = MetadataCommand::new();
     command.current_dir(root()).no_deps();
     command.exec().context("reading the workspace's manifests")
 }
 
 /// Where cargo puts what it builds.
-pub(crate) fn target_folder() -> Result<PathBuf> {
+pub fn target_folder() -> Result<PathBuf> {
     Ok(metadata()?.target_directory.into())
 }
 
 /// A program, at the repository's root, with these arguments.
-pub(crate) fn program<'a>(name: &str, args: impl IntoIterator<Item = &'a str>) -> Command {
+pub fn program<'a>(name: &str, args: impl IntoIterator<Item = &'a str>) -> Command {
     let mut command = Command::new(name);
     command.args(args).current_dir(root()).stdin(Stdio::null());
     command
 }
 
 /// The cargo that runs us, with these words as arguments.
-pub(crate) fn cargo(words: &str) -> Command {
+pub fn cargo(words: &str) -> Command {
     let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     program(&cargo, words.split_whitespace())
 }
 
 /// Says what is about to run.
-pub(crate) fn announce(command: &Command) {
+pub fn announce(command: &Command) {
     eprintln!("$ {}", text(command));
 }
 
 /// The crate whose features bring peers, which need libraries in C++.
-pub(crate) const PEERS: &str = "kumiki-bench";
+pub const PEERS: &str = "kumiki-bench";
 
 /// What cargo is told to check or test: the workspace with every feature but those that
 /// bring peers. Always the same words, or crates would be compiled once more.
-pub(crate) fn everything() -> Result<String> {
+pub fn everything() -> Result<String> {
     Ok(format!("--workspace --features {}", features(&metadata()?).join(",")))
 }
 
 /// Words of cargo for the packages that `chosen` says yes to, with all of their features.
-pub(crate) fn everything_of(chosen: impl Fn(&Package) -> bool) -> Result<String> {
+pub fn everything_of(chosen: impl Fn(&Package) -> bool) -> Result<String> {
     let mut metadata = metadata()?;
     metadata.packages.retain(|package| chosen(package));
     let packages: Vec<_> =
@@ -113,7 +119,7 @@ pub(crate) fn everything_of(chosen: impl Fn(&Package) -> bool) -> Result<String>
 }
 
 /// The door that a package is behind: the folder of the repository that its folder is in.
-pub(crate) fn door(package: &Package) -> String {
+pub fn door(package: &Package) -> String {
     let path = package.manifest_path.as_std_path();
     let below = path.strip_prefix(root()).unwrap_or(path);
     below.iter().next().map_or(String::new(), |door| door.to_string_lossy().into_owned())
@@ -129,7 +135,7 @@ fn features(workspace: &Metadata) -> Vec<String> {
 }
 
 /// Runs to the end; a failure is an error.
-pub(crate) fn run(command: &mut Command) -> Result<()> {
+pub fn run(command: &mut Command) -> Result<()> {
     announce(command);
     let status = command.status().with_context(|| format!("cannot run `{}`", text(command)))?;
     ensure!(status.success(), "`{}` failed: {status}", text(command));
@@ -138,7 +144,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 
 /// Runs to the end and hands back what it printed on stdout; stderr is passed
 /// on. A failure is an error.
-pub(crate) fn read(command: &mut Command) -> Result<String> {
+pub fn read(command: &mut Command) -> Result<String> {
     announce(command);
     let output = command.stderr(Stdio::inherit()).output();
     let Output { status, stdout, .. } =
@@ -148,12 +154,12 @@ pub(crate) fn read(command: &mut Command) -> Result<String> {
 }
 
 /// Whether a program ends well, without a word from it.
-pub(crate) fn succeeds(command: &mut Command) -> bool {
+pub fn succeeds(command: &mut Command) -> bool {
     command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
 }
 
 /// A command as a person would type it.
-pub(crate) fn text(command: &Command) -> String {
+pub fn text(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
     let typed = words.join(" ");
@@ -177,7 +183,7 @@ mod tests {
         }
         std::os::unix::fs::symlink(&old, &link).unwrap();
         let seen = |built: &Path, running: &Path| {
-            other_folder(&built.join("dev/xtask"), &running.join("dev/xtask"))
+            other_folder(&built.join("dev/ship"), &running.join("dev/xtask"))
         };
         assert_eq!(seen(&old, &new), Some(old.clone()));
         assert_eq!(seen(&old, &old), None);
@@ -187,7 +193,7 @@ mod tests {
         assert_eq!(seen(&old, &new), Some(old));
         // As this test runs, it is not.
         assert_eq!(moved_from(), None);
-        assert!(root().join("dev/xtask/src/run.rs").exists());
+        assert!(root().join("dev/ship/src/run.rs").exists());
     }
 
     #[test]

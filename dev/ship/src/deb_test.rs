@@ -71,7 +71,7 @@ const STEPS: [(&str, &str); 7] = [
 const NODE: &str = include_str!("node.sh");
 
 /// Tries the packages of `cargo xtask deb` in this release, or in each.
-pub(crate) fn test(release: Option<Release>) -> Result<ExitCode> {
+pub fn test(release: Option<Release>) -> Result<ExitCode> {
     let packages = deb::packages()?;
     let version = super::install::version()?;
     verdicts_of(release, |release| {

@@ -87,7 +87,7 @@ const CHAPTERS: [(&str, &[(&str, &str)]); 5] = [
 const FIRST: &str = "README.md";
 
 /// Builds the site in `target/site`.
-pub(crate) fn docs() -> Result<ExitCode> {
+pub fn docs() -> Result<ExitCode> {
     tool::command("mdbook", "mdbook --no-default-features --features search")?;
     let target = target_folder()?;
     let (book, site) = (target.join("book"), target.join("site"));

@@ -23,11 +23,11 @@ mod container;
 mod host;
 
 use container::Container;
-pub(crate) use host::security;
+pub use host::security;
 
 /// A release of Debian for which the README's commands are promised.
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
-pub(crate) enum Release {
+pub enum Release {
     /// Bookworm
     #[value(name = "12")]
     Debian12,
@@ -37,7 +37,7 @@ pub(crate) enum Release {
 }
 
 impl Release {
-    pub(crate) fn suite(self) -> &'static str {
+    pub fn suite(self) -> &'static str {
         match self {
             Release::Debian12 => "bookworm",
             Release::Debian13 => "trixie",
@@ -53,7 +53,7 @@ const INSTALLED: [&str; 4] = ["gcc", "libc6-dev", "git", "ca-certificates"];
 /// Where this machine's Rust is seen in it.
 const RUST: &str = "/opt/rust";
 /// Where the clone is.
-pub(crate) const CLONE: &str = "/root/kumiki";
+pub const CLONE: &str = "/root/kumiki";
 
 /// In a mount and process namespace of its own: whatever happens, with the last process
 /// the kernel takes down every mount. `$1` is the new root, `$2` the Rust. By pivot_root(2): within
@@ -88,7 +88,7 @@ fn entered() -> Command {
 }
 
 /// Runs the README's commands in this release, or in each; fails if one does.
-pub(crate) fn fresh(release: Option<Release>) -> Result<ExitCode> {
+pub fn fresh(release: Option<Release>) -> Result<ExitCode> {
     verdicts_of(release, |release| Machine::make(release, engine()?)?.check())
 }
 
@@ -109,7 +109,7 @@ fn engine() -> Result<Option<&'static str>> {
 }
 
 /// Does this with this release, or with each, and says how it went; fails if something did.
-pub(crate) fn verdicts_of(
+pub fn verdicts_of(
     release: Option<Release>,
     check: impl Fn(Release) -> Result<Vec<Verdict>>,
 ) -> Result<ExitCode> {
@@ -128,13 +128,15 @@ pub(crate) fn verdicts_of(
 }
 
 /// How a command or a step went.
-pub(crate) struct Verdict {
+#[derive(Debug)]
+pub struct Verdict {
     what: String,
     good: bool,
     seconds: u64,
 }
 
 /// A Debian as new.
+#[derive(Debug)]
 struct Machine {
     release: Release,
     /// Its root, or what a container is given.
@@ -302,16 +304,17 @@ impl Machine {
 
 /// A Debian with nothing of ours, not even its sources, in a folder: what is installed in it is
 /// all that there is.
-pub(crate) struct Clean(Machine);
+#[derive(Debug)]
+pub struct Clean(Machine);
 
 impl Clean {
     /// Makes it for this purpose, which is a part of its folder's name.
-    pub(crate) fn make(purpose: &str, release: Release) -> Result<Self> {
+    pub fn make(purpose: &str, release: Release) -> Result<Self> {
         Self::with(purpose, release, &["ca-certificates"])
     }
 
     /// Makes it with these packages, and with the committed tree in `CLONE`.
-    pub(crate) fn with_project(purpose: &str, release: Release, packages: &[&str]) -> Result<Self> {
+    pub fn with_project(purpose: &str, release: Release, packages: &[&str]) -> Result<Self> {
         let clean = Self::with(purpose, release, packages)?;
         clean.0.clone_project()?;
         Ok(clean)
@@ -329,12 +332,12 @@ impl Clean {
     }
 
     /// Its root.
-    pub(crate) fn folder(&self) -> &Path {
+    pub fn folder(&self) -> &Path {
         &self.0.folder
     }
 
     /// Runs lines of the shell in it, each with a word on what it does.
-    pub(crate) fn check(&self, steps: Vec<(String, String)>) -> Result<Vec<Verdict>> {
+    pub fn check(&self, steps: Vec<(String, String)>) -> Result<Vec<Verdict>> {
         self.0.steps(steps)
     }
 }

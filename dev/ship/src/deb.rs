@@ -12,7 +12,7 @@ use crate::debian;
 use crate::run::{cargo, program, read, root, run, succeeds, target_folder};
 
 /// Builds the packages on this Debian, puts them into `target/deb`, and has lintian judge them.
-pub(crate) fn deb() -> Result<ExitCode> {
+pub fn deb() -> Result<ExitCode> {
     debian::install(debian::INSTALL)?;
     debian::install(debian::DEB)?;
     versions_agree()?;

@@ -35,7 +35,7 @@ const STEPS: [(&str, &str); 3] = [
 ];
 
 /// Tries the source package of `cargo xtask deb` in this release, or in each.
-pub(crate) fn test(release: Option<Release>) -> Result<ExitCode> {
+pub fn test(release: Option<Release>) -> Result<ExitCode> {
     let version = install::version()?;
     let folder = source::folder()?;
     let names = [format!("kumiki_{version}.dsc"), format!("kumiki_{version}.tar.xz")];

@@ -17,28 +17,28 @@ const LIBS_PRIVATE: &str = "-lutil -lrt -lpthread -lm -ldl -lc";
 
 /// Addresses that the dynamic linker puts in place as a map of bits, half a megabyte less: glibc reads it
 /// since 2.36, which is Debian 12's.
-pub(crate) const RELOCATIONS: &str = "link-arg=-Wl,-z,pack-relative-relocs";
+pub const RELOCATIONS: &str = "link-arg=-Wl,-z,pack-relative-relocs";
 
 /// `kumiki.pc`, before its fields are filled in.
 const TEMPLATE: &str = "lib/capi/kumiki.pc.in";
 
 /// Where what is installed goes, and where it will be looked for.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Place {
+pub struct Place {
     /// Writes everything below this folder, which stands for the root (packagers' DESTDIR)
     #[arg(long, value_name = "DIR")]
-    pub(crate) staging: Option<PathBuf>,
+    pub staging: Option<PathBuf>,
     /// Installs below this folder, which is made if need be
     #[arg(long, value_name = "DIR")]
-    pub(crate) prefix: PathBuf,
+    pub prefix: PathBuf,
     /// Where libraries go [default: PREFIX/lib]
     #[arg(long, value_name = "DIR")]
-    pub(crate) libdir: Option<PathBuf>,
+    pub libdir: Option<PathBuf>,
 }
 
 impl Place {
     /// Where a path of the finished system is written to now.
-    pub(crate) fn now(&self, path: &Path) -> PathBuf {
+    pub fn now(&self, path: &Path) -> PathBuf {
         let below_root = path.strip_prefix("/").unwrap_or(path);
         self.staging.as_ref().map_or_else(|| path.to_owned(), |root| root.join(below_root))
     }
@@ -50,7 +50,7 @@ impl Place {
 
 /// Builds the libraries by this profile and installs everything into this place; with `places`, the library
 /// of places instead.
-pub(crate) fn capi(mut place: Place, profile: &str, places: bool) -> Result<ExitCode> {
+pub fn capi(mut place: Place, profile: &str, places: bool) -> Result<ExitCode> {
     let prefix = absolute(&place.prefix);
     place.prefix = prefix.with_context(|| format!("prefix {}", place.prefix.display()))?;
     match places {
@@ -62,7 +62,7 @@ pub(crate) fn capi(mut place: Place, profile: &str, places: bool) -> Result<Exit
 }
 
 /// Builds the library that is installed.
-pub(crate) fn build(profile: &str) -> Result<()> {
+pub fn build(profile: &str) -> Result<()> {
     // The archive alone: with a library for Rust beside it cargo does not optimize across crates.
     run(&mut cargo(&format!(
         "rustc --package kumiki-capi --lib --crate-type staticlib --profile {profile} --locked"
@@ -70,7 +70,7 @@ pub(crate) fn build(profile: &str) -> Result<()> {
 }
 
 /// The same into any place.
-pub(crate) fn install(place: &Place, profile: &str) -> Result<()> {
+pub fn install(place: &Place, profile: &str) -> Result<()> {
     let metadata = metadata()?;
     let package = metadata.packages.iter().find(|package| package.name == "kumiki-capi");
     let version = &package.context("the workspace has no kumiki-capi")?.version;
@@ -103,7 +103,7 @@ pub(crate) fn install(place: &Place, profile: &str) -> Result<()> {
 }
 
 /// Builds the library of places, which others do without, and installs it.
-pub(crate) fn install_places(place: &Place, profile: &str) -> Result<()> {
+pub fn install_places(place: &Place, profile: &str) -> Result<()> {
     let metadata = metadata()?;
     let package = metadata.packages.iter().find(|package| package.name == "kumiki-capi-places");
     let version = &package.context("the workspace has no kumiki-capi-places")?.version;
@@ -120,7 +120,7 @@ pub(crate) fn install_places(place: &Place, profile: &str) -> Result<()> {
 }
 
 /// Builds the library that `kumiki ahead` puts in front of programs, and installs it under its one name: nobody links it.
-pub(crate) fn install_ahead(place: &Place, profile: &str) -> Result<()> {
+pub fn install_ahead(place: &Place, profile: &str) -> Result<()> {
     let metadata = metadata()?;
     run(&mut cargo(&format!(
         "rustc --package kumiki-ahead --lib --profile {profile} --locked -- -C {RELOCATIONS}"
@@ -151,7 +151,7 @@ fn shared(file: &Path, name: &str, version: &Version, lib: &Path) -> Result<()> 
 }
 
 /// Makes the shared library of the archive: rustc gives its own no versions of names.
-pub(crate) fn link_shared(cc: &mut Command, archive: &Path, to: &Path) -> Result<()> {
+pub fn link_shared(cc: &mut Command, archive: &Path, to: &Path) -> Result<()> {
     let metadata = metadata()?;
     let package = metadata.packages.iter().find(|package| package.name == "kumiki-capi");
     let major = package.context("the workspace has no kumiki-capi")?.version.major;
@@ -242,14 +242,14 @@ fn writable<'a>(what: &str, path: &'a Path) -> Result<&'a str> {
     Ok(text)
 }
 
-pub(crate) fn files_in(folder: &Path) -> Result<Vec<PathBuf>> {
+pub fn files_in(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).with_context(|| format!("{}", folder.display()))?;
     entries.map(|entry| Ok(entry?.path())).collect()
 }
 
 /// Puts a file in place of whatever was there, at once: programs that run with
 /// the former one keep it.
-pub(crate) fn put(bytes: &[u8], to: &Path) -> Result<()> {
+pub fn put(bytes: &[u8], to: &Path) -> Result<()> {
     // What was built from one that is the same need not be built anew.
     if fs::read(to).is_ok_and(|there| there == bytes) {
         return Ok(());
