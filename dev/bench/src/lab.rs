@@ -6,10 +6,10 @@ use std::os::fd::AsRawFd;
 
 use anyhow::{Context, Result, ensure};
 use kumiki_measure::bench::Row;
+use kumiki_measure::stopwatch::Stopwatch;
 use kumiki_parasc::{Backend, Config, CpuSet, Engine, Request, Requester};
 
 use crate::run::median_of;
-use kumiki_measure::stopwatch::Stopwatch;
 
 /// Calls of a batch.
 const CALLS: usize = 300;

@@ -16,30 +16,20 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
+use kumiki_bench_peers::against::Against;
+use kumiki_bench_peers::pair::Pair;
+use kumiki_bench_peers::raw::RAW;
+use kumiki_bench_peers::shadow::Shadow;
+use kumiki_bench_peers::{busy, case, child, pair, parasc, raw, run, shadow, subject};
 use kumiki_measure::stopwatch;
 
-use crate::against::Against;
-use crate::pair::Pair;
-use crate::raw::RAW;
-use crate::shadow::Shadow;
-
-mod against;
 #[cfg(feature = "peers")]
 mod ahead;
-mod busy;
-mod case;
-mod child;
 mod lab;
 mod node;
-mod pair;
-mod parasc;
 mod python;
-mod raw;
 mod resource;
-mod run;
 mod servers;
-mod shadow;
-mod subject;
 
 fn main() -> ExitCode {
     match bench() {

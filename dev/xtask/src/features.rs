@@ -9,7 +9,8 @@ use crate::tool;
 /// ask for itself is found only alone.
 pub(crate) fn check() -> Result<()> {
     tool::subcommand("hack", "cargo-hack")?;
+    let without = PEERS.map(|package| format!("--exclude {package}")).join(" ");
     run(&mut cargo(&format!(
-        "hack check --workspace --exclude {PEERS} --feature-powerset --depth 2 --locked --quiet"
+        "hack check --workspace {without} --feature-powerset --depth 2 --locked --quiet"
     )))
 }

@@ -13,9 +13,10 @@ use super::leaving;
 use crate::run::metadata;
 
 /// The crates of the workspace that are nobody's but ours.
-pub const PRIVATE: [&str; 8] = [
+pub const PRIVATE: [&str; 9] = [
     "kumiki-ahead",
     "kumiki-bench",
+    "kumiki-bench-peers",
     "kumiki-capi-places",
     "kumiki-rocksdb",
     "kumiki-ship",

@@ -12,7 +12,7 @@ use super::judge::{Figures, KUMIKI, digits, measured_by};
 use super::{Outcome, Row, promises};
 use crate::run::{cargo, program, run, target_folder};
 
-/// Marks the other program's subjects (`dev/bench/src/against.rs`).
+/// Marks the other program's subjects (`dev/peers/src/against.rs`).
 const OTHER: &str = "other:";
 
 /// A bench that can be held against another commit's.

@@ -40,7 +40,8 @@ fn every_promise_of_the_file_is_of_a_bench_and_told_once() {
 fn a_floor_is_a_subject_that_the_bench_names() {
     let root = crate::run::root();
     let mut sources = String::new();
-    for folder in ["dev/bench/src", "measure/cases/src", "measure/experiments/src"] {
+    for folder in ["dev/bench/src", "dev/peers/src", "measure/cases/src", "measure/experiments/src"]
+    {
         let folder = root.join(folder);
         crate::first_lines::each_source(&folder, &mut |_, text| sources += text).unwrap();
     }

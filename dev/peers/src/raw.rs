@@ -11,11 +11,11 @@ use crate::pair::Pair;
 use crate::stopwatch::{Amount, Stopwatch};
 
 /// The subject's name, in every bench.
-pub(crate) const RAW: &str = "raw";
+pub const RAW: &str = "raw";
 
 /// A turn of round trips: all that this subject is asked for.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct RoundTrip;
+pub struct RoundTrip;
 
 /// Where a line lies in memory decides which part of the last cache it passes by:
 /// that makes up to a third of its round trip. Each turn has another of so many.
@@ -23,6 +23,7 @@ const LINES: usize = 256;
 
 /// One line, on a page of its own. Odd values are requests, the next even one is
 /// the answer; [`MOVE`] ends its turn.
+#[derive(Debug)]
 #[repr(align(4096))]
 struct Line(AtomicU64);
 
@@ -31,7 +32,8 @@ const MOVE: u64 = u64::MAX;
 
 /// A helper that answers for as long as the process lives. Both sides spin
 /// without PAUSE.
-pub(crate) struct Raw {
+#[derive(Debug)]
+pub struct Raw {
     lines: Arc<[Line]>,
     /// The line of the last turn.
     at: usize,
@@ -40,7 +42,7 @@ pub(crate) struct Raw {
 
 impl Raw {
     /// Starts the helper.
-    pub(crate) fn new(pair: Pair) -> Result<Self> {
+    pub fn new(pair: Pair) -> Result<Self> {
         let lines: Arc<[Line]> = (0..LINES).map(|_| Line(AtomicU64::new(0))).collect();
         let its = Arc::clone(&lines);
         pair.on_helper(move || std::thread::Builder::new().spawn(move || answer(&its)))??;
@@ -48,7 +50,7 @@ impl Raw {
     }
 
     /// Samples of one turn, nanoseconds.
-    pub(crate) fn turn(&mut self) -> Vec<f64> {
+    pub fn turn(&mut self) -> Vec<f64> {
         let Raw { lines, at, watch } = self;
         let last = std::mem::replace(at, (*at + 1) % LINES);
         lines[*at].0.store(0, Ordering::Relaxed);

@@ -38,12 +38,12 @@ mod ring;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::du::walk;
+pub use self::du::walk;
 use self::plan::Parasc;
 
 /// Measures everything, or the cases in `only` if it names some; of Kumiki alone, beside the
 /// `other` program's, if there is one.
-pub(crate) fn rows(pair: Pair, only: &[&str], other: Option<&Path>) -> Result<Vec<Row>> {
+pub fn rows(pair: Pair, only: &[&str], other: Option<&Path>) -> Result<Vec<Row>> {
     let (trees, calls): (Vec<&str>, Vec<&str>) =
         only.iter().partition(|name| du::NAMES.contains(name));
     let mut rows = Vec::new();
@@ -80,7 +80,7 @@ pub(crate) trait Execute {
 }
 
 /// Serves as `subject`, which works in the folder at this path.
-pub(crate) fn serve(subject: &str, pair: Pair, folder: &Path) -> Result<()> {
+pub fn serve(subject: &str, pair: Pair, folder: &Path) -> Result<()> {
     let scratch = Scratch::new(folder);
     if subject != plan::LOOP_OF_ONE {
         // As in any program that has threads, whatever they do.

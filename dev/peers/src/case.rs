@@ -6,7 +6,7 @@ use kumiki_measure::schema::Unit;
 use serde::Serialize;
 
 /// A case with its size: what a subject does in one turn.
-pub(crate) trait Case: Copy + Debug + Serialize {
+pub trait Case: Copy + Debug + Serialize {
     /// The case's name in the result.
     fn name(self) -> &'static str;
 

@@ -8,7 +8,7 @@ use crate::case::Case;
 /// A case with its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "case")]
-pub(crate) enum Request {
+pub enum Request {
     /// Fork and join of an empty job, one right after the other.
     ForkJoinNull,
     /// The fork call alone; the helper spins.
@@ -47,7 +47,7 @@ pub(crate) enum Request {
 /// Place of source and destination before a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum State {
+pub enum State {
     /// Bytes in no cache.
     Cold,
     /// The same, and neither begins where a line or a word does.
@@ -78,7 +78,7 @@ const STALE: usize = 64 << 10;
 impl State {
     /// Bytes of source and destination to skip, and those to evict at the start and
     /// at the end.
-    pub(crate) fn lie(self, bytes: usize) -> ((usize, usize), (usize, usize)) {
+    pub fn lie(self, bytes: usize) -> ((usize, usize), (usize, usize)) {
         match self {
             State::Cold | State::Fresh | State::First => ((0, 0), (bytes, 0)),
             State::Unaligned => ((1, 7), (bytes, 0)),

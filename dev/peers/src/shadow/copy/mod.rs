@@ -45,6 +45,7 @@ pub(crate) const SAMPLE: usize = 64 << 10;
 
 /// Memory that all subjects copy in, each where nobody has copied for long.
 /// The parent makes it and hands out the places; pages are of ordinary size.
+#[derive(Debug)]
 pub(crate) struct Arena {
     memory: Shared,
     next: usize,
@@ -320,7 +321,7 @@ mod tests {
 
     #[test]
     fn every_constant_of_copies_names_its_row() {
-        let promises = include_str!("../../../promises.toml");
+        let promises = include_str!("../../../../bench/promises.toml");
         let constants = constants();
         assert!(constants.len() > 20, "{constants:?}");
         for (name, said) in constants {

@@ -17,18 +17,18 @@ use crate::raw::{Raw, RoundTrip};
 
 /// What a child says when it is ready and after each turn: samples, or `None`
 /// if the subject has nothing of the kind; else why it cannot go on.
-pub(crate) type Reply = Result<Option<Vec<f64>>, String>;
+pub type Reply = Result<Option<Vec<f64>>, String>;
 
 /// A command that is told to end (SIGTERM, so that it takes its own along) when the thread that
 /// starts it has gone, however: forty-three servers of benches that had been killed went on for days.
-pub(crate) fn with_us(program: &Path) -> Command {
+pub fn with_us(program: &Path) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "TERM", "--"]).arg(program);
     command
 }
 
 /// Serves as the subject that `begin` starts, until the parent closes the pipe.
-pub(crate) fn serve(begin: impl FnOnce() -> Result<()>) -> Result<()> {
+pub fn serve(begin: impl FnOnce() -> Result<()>) -> Result<()> {
     // A stopped process would outlive its parent for ever.
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let outcome = begin();
@@ -39,14 +39,14 @@ pub(crate) fn serve(begin: impl FnOnce() -> Result<()>) -> Result<()> {
 }
 
 /// The raw round trip, the same in every bench.
-pub(crate) fn raw(pair: Pair) -> Result<()> {
+pub fn raw(pair: Pair) -> Result<()> {
     pair.bind_main()?;
     let mut raw = Raw::new(pair)?;
     turns(|RoundTrip| Ok(Some(raw.turn())))
 }
 
 /// Says that the subject is ready, then has `answer` take every turn.
-pub(crate) fn turns<R: DeserializeOwned>(
+pub fn turns<R: DeserializeOwned>(
     mut answer: impl FnMut(R) -> Result<Option<Vec<f64>>>,
 ) -> Result<()> {
     say(&Ok(None))?;

@@ -15,7 +15,8 @@ const OURS: &str = "kumiki";
 const OTHER: &str = "other:";
 
 /// A plan of which each of our subjects takes part twice.
-pub(crate) struct Against<P> {
+#[derive(Debug)]
+pub struct Against<P> {
     plan: P,
     other: PathBuf,
     /// Each name, the other one's in the result, and its name in the other program.
@@ -30,7 +31,7 @@ impl<P: Plan> Against<P> {
     ///
     /// # Errors
     /// It has nothing of ours.
-    pub(crate) fn new(plan: P, other: &Path, pair: Pair) -> Result<Self> {
+    pub fn new(plan: P, other: &Path, pair: Pair) -> Result<Self> {
         let ours = plan.subjects().into_iter().filter(|name| name.contains(OURS));
         let (names, unknown) = (Vec::new(), Vec::new());
         let mut against = Against { plan, other: other.to_owned(), names, unknown };

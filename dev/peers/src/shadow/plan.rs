@@ -116,13 +116,14 @@ fn copy_rounds(state: State, bytes: usize) -> usize {
 }
 
 /// The plan, with the memory in which all subjects copy.
-pub(crate) struct Shadow {
+#[derive(Debug)]
+pub struct Shadow {
     arena: Arena,
 }
 
 impl Shadow {
     /// Makes the memory.
-    pub(crate) fn new() -> Result<Self> {
+    pub fn new() -> Result<Self> {
         Ok(Shadow { arena: Arena::new()? })
     }
 }

@@ -238,7 +238,7 @@ fn others(halves: &Halves) -> Result<Vec<Walker>> {
 }
 
 /// Walks as `name` and prints what it found.
-pub(crate) fn walk(name: &str, tree: &Path) -> Result<()> {
+pub fn walk(name: &str, tree: &Path) -> Result<()> {
     #[cfg(feature = "peers")]
     if let Some(walk) = walk::by_name(name) {
         let total = walk(tree)?;

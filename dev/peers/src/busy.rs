@@ -6,14 +6,15 @@ use anyhow::{Context, Result};
 use rustix::process::{Signal, set_parent_process_death_signal};
 
 /// Word by which this program is asked to be one.
-pub(crate) const WORD: &str = "busy";
+pub const WORD: &str = "busy";
 
 /// Some of them, until this is dropped.
-pub(crate) struct Busy(Vec<Child>);
+#[derive(Debug)]
+pub struct Busy(Vec<Child>);
 
 impl Busy {
     /// Starts so many.
-    pub(crate) fn start(count: usize) -> Result<Self> {
+    pub fn start(count: usize) -> Result<Self> {
         let own = std::env::current_exe().context("finding our own program")?;
         let mut busy = Busy(Vec::new());
         for _ in 0..count {
@@ -34,7 +35,7 @@ impl Drop for Busy {
 }
 
 /// Keeps a cpu busy until the parent ends this, or ends.
-pub(crate) fn work() -> Result<()> {
+pub fn work() -> Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     loop {
         std::hint::spin_loop();

@@ -18,13 +18,13 @@ mod fork;
 mod job;
 mod nbody;
 mod plan;
-pub(crate) mod request;
+pub mod request;
 mod sum;
 
-pub(crate) use self::plan::Shadow;
+pub use self::plan::Shadow;
 
 /// Serves as `subject`, which copies in the arena at this path.
-pub(crate) fn serve(subject: &str, pair: Pair, arena: &Path) -> Result<()> {
+pub fn serve(subject: &str, pair: Pair, arena: &Path) -> Result<()> {
     // OpenMP's runtime binds the threads, and had to see both cpus to do so.
     if !subject.contains("openmp") {
         pair.bind_main()?;

@@ -21,7 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const STOPPING: Duration = Duration::from_micros(50);
 
 /// A running subject. Killed on drop.
-pub(crate) struct Subject {
+#[derive(Debug)]
+pub struct Subject {
     name: &'static str,
     process: Child,
     pid: Pid,
@@ -33,7 +34,7 @@ impl Subject {
     /// Starts a `program` as `who` of a bench; it is not [ready](Self::ready) yet.
     /// `argument` is what the bench's subjects share; `environment` is what tunes a
     /// subject from outside of its program.
-    pub(crate) fn start(
+    pub fn start(
         (program, who): (PathBuf, &str),
         bench: &str,
         name: &'static str,
@@ -56,18 +57,18 @@ impl Subject {
     }
 
     /// Waits until it is ready, and stops it.
-    pub(crate) fn ready(&mut self) -> Result<()> {
+    pub fn ready(&mut self) -> Result<()> {
         self.reply().with_context(|| format!("starting {}", self.name))?;
         self.stop()
     }
 
     /// Its name.
-    pub(crate) fn name(&self) -> &'static str {
+    pub fn name(&self) -> &'static str {
         self.name
     }
 
     /// Lets it have one turn. Samples, or `None` if it has nothing of the kind.
-    pub(crate) fn turn(&mut self, request: &(impl Serialize + Debug)) -> Result<Option<Vec<f64>>> {
+    pub fn turn(&mut self, request: &(impl Serialize + Debug)) -> Result<Option<Vec<f64>>> {
         let mut line = serde_json::to_string(request)?;
         line.push('\n');
         let asked = self.requests.write_all(line.as_bytes());

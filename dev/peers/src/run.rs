@@ -19,13 +19,13 @@ use crate::subject::Subject;
 
 /// One case at one size.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Phase<C> {
+pub struct Phase<C> {
     /// What is asked for.
-    pub(crate) case: C,
+    pub case: C,
     /// Turns of each subject.
-    pub(crate) rounds: usize,
+    pub rounds: usize,
     /// The subject whose figure is the plain way.
-    pub(crate) base: Option<&'static str>,
+    pub base: Option<&'static str>,
     /// So many turns has each instance of a subject before it is made anew, in a
     /// process of its own, as where memory and code lie makes some nanoseconds:
     /// their samples go together. `None`: one instance has them all, and the
@@ -34,11 +34,11 @@ pub(crate) struct Phase<C> {
     /// Every other instance has the two cpus swapped: on a machine that others use too,
     /// one of them may be a fifth faster than the other for seconds, and what both take
     /// together would be that much less, or more, of what the first takes alone.
-    pub(crate) turns_of_instance: Option<usize>,
+    pub turns_of_instance: Option<usize>,
 }
 
 /// Who is asked for what, and how often.
-pub(crate) trait Plan {
+pub trait Plan {
     /// What is asked for.
     type Case: Case;
 
@@ -91,8 +91,8 @@ pub(crate) trait Plan {
 
 /// Samples of one subject in one phase, in groups that depend on each other.
 #[derive(Debug, Default)]
-pub(crate) struct Turns {
-    pub(crate) samples: Vec<Vec<f64>>,
+pub struct Turns {
+    pub samples: Vec<Vec<f64>>,
     /// Of the raw round trip just before and after the turns of each group.
     raw: Vec<Vec<f64>>,
     /// Of each turn, its median ÷ that of the plain way beside it.
@@ -103,7 +103,7 @@ pub(crate) struct Turns {
 ///
 /// # Errors
 /// There are no two cpus, or `rows` fails.
-pub(crate) fn document(rows: impl FnOnce(Pair) -> Result<Vec<Row>>) -> Result<Document> {
+pub fn document(rows: impl FnOnce(Pair) -> Result<Vec<Row>>) -> Result<Document> {
     let (pair, place) = Pair::choose()?;
     let machine = machine::describe(&place, &Meter::new(Clock::new()))?;
     Ok(Document::new(machine, rows(pair)?))
@@ -113,7 +113,7 @@ pub(crate) fn document(rows: impl FnOnce(Pair) -> Result<Vec<Row>>) -> Result<Do
 ///
 /// # Errors
 /// A subject fails, or nothing has such a name.
-pub(crate) fn run<P: Plan>(plan: &mut P, pair: Pair, only: &[&str]) -> Result<Vec<Row>> {
+pub fn run<P: Plan>(plan: &mut P, pair: Pair, only: &[&str]) -> Result<Vec<Row>> {
     let mut phases = plan.phases();
     phases.retain(|phase| only.is_empty() || only.contains(&phase.case.name()));
     phases.retain(|phase| plan.subjects().iter().any(|name| plan.asks(phase.case, name)));
@@ -226,12 +226,12 @@ fn both<C: Case>(
 
 impl Turns {
     /// Of samples in groups that depend on each other.
-    pub(crate) fn of(samples: Vec<Vec<f64>>) -> Self {
+    pub fn of(samples: Vec<Vec<f64>>) -> Self {
         Turns { samples, ..Turns::default() }
     }
 
     /// Median of all samples.
-    pub(crate) fn median(&self) -> f64 {
+    pub fn median(&self) -> f64 {
         median_of(&self.samples)
     }
 
@@ -252,7 +252,7 @@ fn median(samples: &[f64]) -> f64 {
 }
 
 /// The row of a subject; `base` is the median of the plain way.
-pub(crate) fn row(case: impl Case, subject: &str, turns: &Turns, base: Option<f64>) -> Row {
+pub fn row(case: impl Case, subject: &str, turns: &Turns, base: Option<f64>) -> Row {
     let slow = if case.less_is_better() { 0.99 } else { 0.01 };
     let limit = turns.raw.iter().any(|group| !group.is_empty()).then(|| median_of(&turns.raw));
     let who = (case.name(), subject);
@@ -261,7 +261,7 @@ pub(crate) fn row(case: impl Case, subject: &str, turns: &Turns, base: Option<f6
 }
 
 /// Median of samples in groups.
-pub(crate) fn median_of(groups: &[Vec<f64>]) -> f64 {
+pub fn median_of(groups: &[Vec<f64>]) -> f64 {
     describe::median_of(groups.iter().flatten().copied())
 }
 
