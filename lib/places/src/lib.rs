@@ -42,16 +42,11 @@
 
 mod client;
 mod control;
-pub mod durable;
-mod error;
-mod line;
-mod part;
 mod place;
-mod reference;
-mod refused;
-mod relay;
-mod transport;
-pub mod wire;
+
+use kumiki_places_wire::{error, line, part, reference, refused, relay, transport};
+
+pub use kumiki_places_wire::{durable, wire};
 
 pub use client::bound::NamedBinding;
 pub use client::discover::Seen;
@@ -62,7 +57,7 @@ pub use client::program;
 pub use client::{Client, caller_name};
 pub use control::binding::Binding;
 pub use control::{Builder, Control};
-pub use error::{Error, Result};
+pub use kumiki_places_wire::{Error, Result};
 pub use line::Line;
 pub use line::lines::Lines;
 pub use part::{Block, Durable, Part, Portable, Run, Work};

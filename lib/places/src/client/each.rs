@@ -54,16 +54,16 @@ impl Client {
             }
             results.push(None);
             // Mostly it is the place of the one before.
-            if !groups.get(last).is_some_and(|group| group.is_of(&on.place, on.life)) {
+            if !groups.get(last).is_some_and(|group| group.is_of(on.shared_place(), on.life())) {
                 let new = groups.len();
-                last = *by_place.entry((Arc::clone(&on.place), on.life)).or_insert(new);
+                last = *by_place.entry((Arc::clone(on.shared_place()), on.life())).or_insert(new);
                 if last == new {
-                    let (place, life) = (Arc::clone(&on.place), on.life);
+                    let (place, life) = (Arc::clone(on.shared_place()), on.life());
                     groups.push(Group { place, life, numbers: Vec::new(), calls: Vec::new() });
                 }
             }
             groups[last].numbers.push(number);
-            groups[last].calls.push((on.id.to_u64(), input));
+            groups[last].calls.push((on.id().to_u64(), input));
         }
         let asked = groups.into_iter().map(|group| async move {
             let Group { place, life, numbers, calls } = group;

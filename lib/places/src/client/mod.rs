@@ -190,8 +190,8 @@ impl Client {
     /// [`Why::AnswerTooLarge`]. [`Error::Unknown`]: it has run once or not at all.
     pub async fn call<P: Part>(&self, on: &Reference<P::Kind>, input: P::In) -> Result<P::Out> {
         on.require(Rights::USE)?;
-        let operation = call::<P>(on.id.to_u64(), &input)?;
-        let (_, answer) = self.ask_with_life(&on.place, on.life, operation).await?;
+        let operation = call::<P>(on.id().to_u64(), &input)?;
+        let (_, answer) = self.ask_with_life(on.place(), on.life(), operation).await?;
         given(P::NAME, &answer)
     }
 
@@ -201,8 +201,8 @@ impl Client {
     /// As [`call`](Self::call), with [`Rights::DESTROY`].
     pub async fn destroy<K: Portable>(&self, what: Reference<K>) -> Result<()> {
         what.require(Rights::DESTROY)?;
-        let operation = Operation::Destroy { id: what.id.to_u64(), kind: K::NAME.to_owned() };
-        let (_, answer) = self.ask_with_life(&what.place, what.life, operation).await?;
+        let operation = Operation::Destroy { id: what.id().to_u64(), kind: K::NAME.to_owned() };
+        let (_, answer) = self.ask_with_life(what.place(), what.life(), operation).await?;
         given(K::NAME, &answer)
     }
 
@@ -254,11 +254,11 @@ impl Client {
     /// Checks that a place has a part, of its version, and lets it be called, in the life that a reference is of.
     pub(crate) async fn check<P: Part>(&self, on: &Reference<P::Kind>) -> Result<()> {
         on.require(Rights::USE)?;
-        let (life, answer) = self.ask_with_life(&on.place, 0, Operation::Offers).await?;
+        let (life, answer) = self.ask_with_life(on.place(), 0, Operation::Offers).await?;
         let offers: Vec<Offer> = given("a list of program parts", &answer)?;
-        let (kind, place) = (<P::Kind as Kind>::NAME, || on.place.to_string());
+        let (kind, place) = (<P::Kind as Kind>::NAME, || on.place().to_owned());
         let refused = |why, text: String| Err(Error::Refused { place: place(), why, text });
-        if life != on.life {
+        if life != on.life() {
             return refused(Why::Stale, format!("{on:?} is of another life of this place"));
         }
         let found = offers

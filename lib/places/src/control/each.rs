@@ -36,9 +36,9 @@ impl Control {
         let mut by_place: HashMap<Arc<str>, usize> = HashMap::new();
         for (number, (on, input)) in all.into_iter().enumerate() {
             results.push(None);
-            let group = match by_place.get(&*on.place) {
+            let group = match by_place.get(on.place()) {
                 Some(group) => *group,
-                None => match self.road(&on.place) {
+                None => match self.road(on.place()) {
                     Err(error) => {
                         results[number] = Some(Err(error));
                         continue;
@@ -48,7 +48,7 @@ impl Control {
                         continue;
                     }
                     Ok(road) => {
-                        by_place.insert(Arc::clone(&on.place), groups.len());
+                        by_place.insert(Arc::clone(on.shared_place()), groups.len());
                         let (numbers, ons, inputs) = (Vec::new(), Vec::new(), Vec::new());
                         groups.push(Group { road, numbers, ons, inputs });
                         groups.len() - 1

@@ -98,17 +98,17 @@ impl Home {
 
     #[inline]
     fn handle<K: Kind>(&self, on: &Reference<K>) -> Result<Handle<K>> {
-        if on.life != self.life {
+        if on.life() != self.life {
             return Err(stale(on));
         }
-        self.interface.grant(on.id, on.rights()).map_err(|error| of_home(on.place(), error))
+        self.interface.grant(on.id(), on.rights()).map_err(|error| of_home(on.place(), error))
     }
 
     /// Calls a part whose types are not known here, as from afar.
     #[cold]
     fn by_name<P: Part>(&self, on: &Reference<P::Kind>, input: &P::In) -> Result<P::Out> {
-        let operation = call::<P>(on.id.to_u64(), input)?;
-        let (allow, place) = (Allow::everything(), on.id.place());
+        let operation = call::<P>(on.id().to_u64(), input)?;
+        let (allow, place) = (Allow::everything(), on.id().place());
         let run = || self.parts.run(&allow, &self.interface, place, &operation, true);
         let handled = self.interface.run(place, run).map_err(|error| of_home(on.place(), error))?;
         let outcome = match handled {

@@ -190,7 +190,7 @@ impl Control {
     /// [`Why::AnswerTooLarge`](crate::wire::Why::AnswerTooLarge).
     #[inline]
     pub fn call<P: Part>(&self, on: &Reference<P::Kind>, input: P::In) -> Result<P::Out> {
-        if on.life == self.inner.home_life {
+        if on.life() == self.inner.home_life {
             if let Some(Road::Home(home)) = self.inner.home.as_deref() {
                 return home.call::<P>(on, input, self.limit);
             }
@@ -200,7 +200,7 @@ impl Control {
 
     #[inline(never)]
     fn call_there<P: Part>(&self, on: &Reference<P::Kind>, input: P::In) -> Result<P::Out> {
-        self.road(&on.place)?.call::<P>(on, input, self.limit)
+        self.road(on.place())?.call::<P>(on, input, self.limit)
     }
 
     /// Checks once that the part may be called on this resource: kind, part, version, rights and life. What calls
@@ -226,7 +226,7 @@ impl Control {
     /// # Errors
     /// As [`call`](Self::call), with [`Rights::DESTROY`](kumiki_resource::Rights::DESTROY).
     pub fn destroy<K: Portable>(&self, what: Reference<K>) -> Result<()> {
-        self.road(&what.place)?.destroy(&what, self.limit)
+        self.road(what.place())?.destroy(&what, self.limit)
     }
 
     /// A place's resources whose names match.

@@ -17,6 +17,8 @@ pub(crate) mod lease_site;
 pub(crate) mod leaving;
 pub(crate) mod leaving_site;
 pub(crate) mod line_site;
+#[cfg(test)]
+mod million;
 pub(crate) mod moved_ids;
 pub(crate) mod parts;
 pub(crate) mod permission;

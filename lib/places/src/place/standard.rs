@@ -85,8 +85,6 @@ impl Run for Get {
     }
 }
 
-impl Portable for Memory {}
-
 /// A stretch of a memory's frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stretch {

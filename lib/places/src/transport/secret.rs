@@ -11,7 +11,7 @@ pub struct Secret(Zeroizing<String>);
 
 impl Secret {
     /// The text.
-    pub(crate) fn exposed(&self) -> &str {
+    pub fn exposed(&self) -> &str {
         &self.0
     }
 }

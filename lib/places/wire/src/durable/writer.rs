@@ -1,0 +1,1 @@
+../../../src/durable/writer.rs

@@ -1,0 +1,14 @@
+//! The ways to a place: a NATS server, sockets of this machine, and a stream to another kernel.
+#![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
+
+pub mod bundle;
+pub mod denied;
+pub mod door;
+pub mod identity;
+pub mod memory;
+pub mod nats;
+pub mod near;
+pub mod passed;
+pub mod secret;
+pub mod sockets;
+pub mod stdio;

@@ -1,0 +1,1 @@
+../../../src/transport/secret.rs
