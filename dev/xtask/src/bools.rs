@@ -10,8 +10,10 @@ use syn::{FnArg, ImplItem, Item, ReturnType, Signature, TraitItem, Type, Visibil
 use crate::first_lines::each_source;
 use crate::run::metadata;
 
-/// Crates of which only other crates of ours call anything: protocols, where a bool is a word's bit.
-const INTERNAL: [&str; 3] = ["kumiki-calls", "kumiki-slot", "kumiki-spawn-wire"];
+/// Crates of which only other crates of ours call anything: protocols, where a bool is a word's
+/// bit, and what `kumiki-node` and the chores are made of.
+const INTERNAL: [&str; 5] =
+    ["kumiki-calls", "kumiki-node-image", "kumiki-ship", "kumiki-slot", "kumiki-spawn-wire"];
 /// Folder of programs, whose libraries are for their own tests.
 const PROGRAMS: &str = "/apps/";
 

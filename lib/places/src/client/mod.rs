@@ -235,8 +235,8 @@ impl Client {
             let (pattern, after) = (pattern.to_owned(), wire::behind(&all));
             let (_, answer) =
                 self.ask_with_life(place, 0, Operation::List { pattern, after }).await?;
-            let Page { listed, more } = given("a listing", &answer)?;
-            if !wire::extend(&mut all, listed, more, place)? {
+            let page: Page = given("a listing", &answer)?;
+            if !wire::extend(&mut all, page, place)? {
                 return Ok(all);
             }
         }

@@ -167,8 +167,8 @@ impl Line {
         let mut all = Vec::new();
         loop {
             let (pattern, after) = (pattern.to_owned(), wire::behind(&all));
-            let Page { listed, more } = self.operation(&Operation::List { pattern, after })?;
-            if !wire::extend(&mut all, listed, more, &self.place)? {
+            let page: Page = self.operation(&Operation::List { pattern, after })?;
+            if !wire::extend(&mut all, page, &self.place)? {
                 return Ok(all);
             }
         }

@@ -271,12 +271,8 @@ pub fn behind(all: &[Listed]) -> Option<(String, u64)> {
 /// Adds a page's resources; whether there is a further one. A place that gives none, or the same again, would be
 /// asked for ever.
 #[doc(hidden)]
-pub fn extend(
-    all: &mut Vec<Listed>,
-    listed: Vec<Listed>,
-    more: bool,
-    place: &str,
-) -> Result<bool, Error> {
+pub fn extend(all: &mut Vec<Listed>, page: Page, place: &str) -> Result<bool, Error> {
+    let Page { listed, more } = page;
     let behind = behind(all);
     all.extend(listed);
     let goes_on = behind.is_none_or(|former| self::behind(all).is_some_and(|last| last > former));
