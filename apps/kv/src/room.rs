@@ -3,7 +3,6 @@
 use crate::commands::flag::WRITE;
 use crate::commands::{Row, Run};
 use crate::resp::{Words, number};
-use crate::server::LONGEST;
 use crate::shard::Shard;
 use crate::store::Keys;
 
@@ -14,6 +13,8 @@ pub(crate) const NO_ROOM: &str =
 pub(crate) const TOO_MUCH: &str = "ERR One record of the log (--durable) has 3 GiB at most, and all that this would write is \
                             one: nothing was done; write less at once";
 
+/// Bytes of a word, at most, whatever is said: places in a command are of 32 bits.
+pub(crate) const LONGEST: usize = 512 << 20;
 /// Bytes that one command, or transaction, may write at most: a frame has them whole.
 const MOST_OF_ONE: u64 = 3 << 30;
 // The longest key and the longest value are one record.

@@ -20,6 +20,7 @@ use signal_hook::iterator::Signals;
 
 use crate::args::Args;
 use crate::kept::Kept;
+use crate::room::LONGEST;
 use crate::say::{DIED, say};
 use crate::shard::Shard;
 use crate::shared::{Shared, StartSettings, client_memory};
@@ -27,8 +28,6 @@ use crate::store::Hash;
 use crate::worker::{self, Start};
 use crate::{listen, metrics};
 
-/// Bytes of a word, at most, whatever is said: places in a command are of 32 bits.
-pub(crate) const LONGEST: usize = 512 << 20;
 /// Time for which answers are sent after the signal to end.
 const GRACE: Duration = Duration::from_secs(5);
 

@@ -15,7 +15,7 @@ type Check = fn() -> Result<()>;
 /// Runs every check, or those in `only` if it names some, also after a failure, and
 /// fails if one did.
 pub(crate) fn lint(only: &[String]) -> Result<ExitCode> {
-    let checks: [(&str, Check); 21] = [
+    let checks: [(&str, Check); 22] = [
         ("format", || run(&mut cargo("fmt --all --check"))),
         ("layers", layers::check),
         ("doors", doors::check),
@@ -41,6 +41,7 @@ pub(crate) fn lint(only: &[String]) -> Result<ExitCode> {
         ("figures", figures::check),
         ("first lines", first_lines::check),
         ("type names", modules::types::check),
+        ("crate sizes", modules::sizes::check),
         ("bools", bools::check),
         ("chains of let", chains::check),
         ("secrets", secrets::check),

@@ -28,6 +28,10 @@ use crate::run::{cargo, program, run, target_folder};
 use kept::Kept;
 use trials::KINDS;
 
+/// Cases of which one a time is slowed; quick runs have them, too.
+const CASES: [&str; 5] =
+    ["signal.catch", "process.exec", "file.read", "memory.mmap_munmap", "thread.create.pthread"];
+
 /// Cases that come from runs.
 const OF_RUNS: [&str; 3] = ["compare_same", "compare_slowed", "intervals"];
 

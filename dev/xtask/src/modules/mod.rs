@@ -18,6 +18,7 @@
 
 mod circle;
 mod names;
+pub(crate) mod sizes;
 mod tree;
 pub(crate) mod types;
 

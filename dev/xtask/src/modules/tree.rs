@@ -189,6 +189,11 @@ impl Tree {
         Some(at)
     }
 
+    /// Files of the modules.
+    pub(super) fn files(&self) -> BTreeSet<PathBuf> {
+        self.modules.values().map(|module| module.file.clone()).collect()
+    }
+
     /// Names of types, each with the modules that define it, and whether some builds lack these.
     pub(super) fn types(&self) -> BTreeMap<&str, Vec<(String, bool)>> {
         let mut types: BTreeMap<&str, Vec<(String, bool)>> = BTreeMap::new();
@@ -300,7 +305,7 @@ fn is_condition(attribute: &Attribute) -> bool {
 }
 
 /// True if the item that it stands on is built only with tests, a model or a fuzzer.
-fn is_for_tests(attribute: &Attribute) -> bool {
+pub(super) fn is_for_tests(attribute: &Attribute) -> bool {
     let is_cfg = attribute.path().is_ident("cfg");
     is_cfg
         && attribute.parse_args().is_ok_and(|condition: Meta| can_hold(&condition) == Some(false))

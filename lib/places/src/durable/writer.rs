@@ -12,14 +12,12 @@ use std::time::{Duration, Instant};
 use kumiki_journal::{Disk, Segments, snapshot_name};
 use tokio::sync::watch;
 
-use crate::durable::log::{Account, Flushed, Longer, Order, fail, held, size};
+use crate::durable::account::{AGAIN, Account, Flushed, Longer, Order, fail, held, size};
 use crate::durable::snapshot;
 use crate::error::Error;
 
 /// Bytes of records that are flushed at once, at most.
 const MOST: usize = 4 << 20;
-/// Interval between two tries to make room on a disk that had none.
-pub(super) const AGAIN: Duration = Duration::from_secs(1);
 /// Closed files before a snapshot takes their place, at least.
 const CLOSED: u64 = 2;
 /// Share of the last flush's time for which more records are waited for, in all, and behind each that has come: those who

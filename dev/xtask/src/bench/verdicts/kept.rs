@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use kumiki_measure::stats::{bootstrap, describe};
 
-use super::pairs::CASES;
 use super::rules::Share;
 use super::trials::{Kind, SUBJECTS, Told};
-use super::{Length, Tool};
+use super::{CASES, Length, Tool};
 use crate::bench::Row;
 use crate::run::read;
 

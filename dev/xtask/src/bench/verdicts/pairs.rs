@@ -10,6 +10,7 @@ use kumiki_measure::schema::{Results, Unit};
 use kumiki_measure::stats::describe;
 use serde_json::Value;
 
+use super::CASES;
 use super::Tool;
 use super::kept::Kept;
 use super::rules::Share;
@@ -18,10 +19,6 @@ use crate::bench::judge::KUMIKI;
 
 /// A case of a run is slowed by this.
 const SLOWED: f64 = 1.15;
-
-/// Cases of which one a time is slowed; quick runs have them, too.
-pub(super) const CASES: [&str; 5] =
-    ["signal.catch", "process.exec", "file.read", "memory.mmap_munmap", "thread.create.pthread"];
 
 /// Of normal values the middle distance from the middle, in standard deviations.
 const HALF: f64 = 0.6745;

@@ -11,6 +11,7 @@
 //! The form of the files is on one page of `docs/design/places.md` (*Kept*).
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
+mod account;
 #[doc(hidden)]
 pub mod entry;
 #[doc(hidden)]
