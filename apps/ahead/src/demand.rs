@@ -197,7 +197,7 @@ impl Demand {
         self.behind.store((behind + 1).min(MOST_BEHIND), Ordering::Relaxed);
     }
 
-    /// It has opened one right after it has looked at it.
+    /// True once it has opened one right after it has looked at it.
     pub(crate) fn came_at_once(&self) {
         let behind = self.behind.load(Ordering::Relaxed);
         self.behind.store(behind.saturating_sub(1), Ordering::Relaxed);

@@ -21,7 +21,7 @@ pub(crate) struct Visit {
 
 /// Descriptor of a folder that is told by its path: the program lists it.
 pub(crate) const BY_PATH: i32 = -1;
-/// The same, and the program opens files of it without listing it.
+/// Folder as above, of which the program opens files without listing it.
 pub(crate) const BY_NAMES: i32 = -2;
 
 /// Names of this folder are used in a way that nobody has asked ahead.

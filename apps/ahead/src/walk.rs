@@ -103,12 +103,12 @@ struct Known {
     since: u32,
 }
 
-/// When the program has come to a folder that was listed here.
+/// Moments at which the program has come to a folder that was listed here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Come {
-    /// It told of it.
+    /// Told by the program itself.
     Before,
-    /// While it was listed ahead.
+    /// Come to while it was listed ahead.
     Meanwhile,
     NotYet,
 }

@@ -54,9 +54,9 @@ pub(crate) struct Call {
 /// Reason why a call is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reason {
-    /// It is one of some, while nothing is asked ahead.
+    /// Sample of calls, while nothing is asked ahead.
     Sample,
-    /// It is one of the program's first.
+    /// Early call of the program.
     Early,
     /// The calls before have slept, while nothing is asked ahead.
     Followed,
@@ -234,7 +234,7 @@ fn named(state: &State, path: &CStr) {
     }
 }
 
-/// The same while nothing is asked ahead. The call may be made anywhere: nothing waits, and threads are
+/// Watches while nothing is asked ahead. The call may be made anywhere: nothing waits, and threads are
 /// started only where it is sure that no handler of a signal is under way.
 #[cold]
 fn named_quietly(state: &'static State, reason: Reason, at: c_int, path: &CStr) {

@@ -124,7 +124,7 @@ fn settings(args: &AheadArgs) -> OsString {
     settings
 }
 
-/// The same for who echoes: it never sleeps for what it opens.
+/// Settings of a program that echoes: it never sleeps for what it opens.
 fn echo_settings(args: &AheadArgs) -> OsString {
     let mut settings = settings(args);
     settings.push(",echo=1");

@@ -28,7 +28,7 @@ const KUMIKI: &str = "kumiki";
 struct Case {
     case: String,
     n: usize,
-    /// Of the samples; nanoseconds where nothing is said.
+    /// Unit of the samples; nanoseconds where nothing is said.
     unit: Option<String>,
     samples: std::collections::BTreeMap<String, Vec<f64>>,
 }

@@ -100,7 +100,7 @@ pub const PEERS: &[Package] = &[
     Package { name: "xz-utils", reason: "unpacks glibc's source" },
 ];
 
-/// What the long tests need beside those packages: PyTorch, as Debian builds it, has no part for graphics processors.
+/// Packages that the long tests need beside those: PyTorch, as Debian builds it, has no part for graphics processors.
 pub const LONG: &[Package] = &[Package {
     name: "python3-torch",
     reason: "its loader of data starts processes by the package for Python",

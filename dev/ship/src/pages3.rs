@@ -66,7 +66,7 @@ pub(super) fn write(folder: &Path, version: &str) -> Result<()> {
     Ok(())
 }
 
-/// What a header of C++ declares for others: no bodies, no private parts, no details.
+/// Declarations of a header of C++ for others: no bodies, no private parts, no details.
 fn declared(header: &str) -> String {
     let mut out: Vec<String> = Vec::new();
     let mut lines = header.lines();

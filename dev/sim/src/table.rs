@@ -194,7 +194,7 @@ mod tests {
         (protocol.run)(&Place::Simulated(Own::default().machine(cpus))).ns
     }
 
-    /// As groups move their lines at the same time.
+    /// Groups move their lines at the same time.
     #[test]
     fn a_team_joins_64_in_half_of_the_time_that_a_line_a_helper_takes() {
         let (team, lanes) = (ns("broadcast", 64), ns("lanes", 64));

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use crate::debian::{self, Package};
 use crate::run::{cargo, program, root, run, target_folder};
 
-/// What the README shows.
+/// Picture that the README shows.
 const PICTURE: &str = "docs/report.png";
 
 /// Pixels: the top of the page, as wide as a large window.

@@ -24,7 +24,7 @@ use rustix::fs::CWD;
 
 use crate::Verdict;
 
-/// What it says when it sees all that is opened from then on.
+/// Word that it says when it sees all that is opened from then on.
 const READY: &str = "ready";
 /// Folders that stay open until the library's threads have opened them for themselves.
 const FOLDERS: usize = 64;

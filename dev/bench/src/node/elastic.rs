@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const BUSY: &str = "rm -f /enough; for n in 1 2 3; do (while ! test -e /enough; do :; done) \
                     > /dev/null 2>&1 < /dev/null & done";
 const CALM: &str = "touch /enough";
-/// Of its cpus that can go one, as it sees them.
+/// Line of shell that switches a cpu of a node off and on, as the node sees it.
 const OFF_AND_ON: &str = "c=/sys/devices/system/cpu/cpu1; a=$(cut -d ' ' -f 1 /proc/uptime); \
                           for n in $(seq TIMES); do echo 0 > $c/online && echo 1 > $c/online || exit 1; \
                           done; echo $a $(cut -d ' ' -f 1 /proc/uptime)";
@@ -106,7 +106,7 @@ fn a_move(node: &Node) -> Result<f64> {
     Ok(both / 2.0)
 }
 
-/// What the two kernels take for that by themselves: each switches a cpu off and on, and half of both is a move.
+/// Time that the two kernels take for that by themselves: each switches a cpu off and on, and half of both is a move.
 fn kernels_own(node: &Node) -> Result<f64> {
     node.set_cpus(&Cpus::Count(2))?;
     let said = said(node.name(), &OFF_AND_ON.replace("TIMES", &TIMES.to_string()))?;
@@ -126,7 +126,7 @@ fn kernels_own(node: &Node) -> Result<f64> {
     Ok((of_node + of_host) / 2.0)
 }
 
-/// From the begin of a load in a node that idled to the moment that it has the spare cpu, which the other
+/// Time from the begin of a load in a node that idled to the moment that it has the spare cpu, which the other
 /// node has: all that there is of them.
 fn followed(rounds: usize) -> Result<Vec<Vec<f64>>> {
     let stop = AtomicBool::new(false);
@@ -165,7 +165,7 @@ fn cpus_of(name: &str) -> Result<usize> {
     Ok(node.with_context(|| format!("node {name} is gone"))?.cpus.len())
 }
 
-/// What a line of shell prints in a node.
+/// Output of a line of shell in a node.
 fn said(name: &str, line: &str) -> Result<String> {
     let words = ["sh", "-c", line].map(str::to_owned);
     let (ending, out, err) = Session::open(name)?.output(&words)?;

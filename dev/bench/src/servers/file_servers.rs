@@ -93,7 +93,7 @@ fn kumiki(
     })
 }
 
-/// One of this program's.
+/// Server of this program.
 fn own(name: &'static str, word: &str, folder: &Path, pair: Pair) -> Result<Program> {
     let mut command = on_cpu(pair, &std::env::current_exe()?);
     let child = command.arg(word).arg(folder).stdout(Stdio::piped()).spawn()?;

@@ -129,7 +129,7 @@ pub(super) fn tree(place: &Place) -> Report {
     })
 }
 
-/// In round r each tells the member 2^r after it, and waits for the one as far before.
+/// Tells, in round r, the member 2^r after each one, which waits for the one as far before it.
 pub(super) fn dissemination(place: &Place) -> Report {
     measured(place, |_, members| {
         let rounds = members.next_power_of_two().ilog2();

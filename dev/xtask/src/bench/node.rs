@@ -25,7 +25,7 @@ const CPUS: u32 = 4;
 const MEMORY_BYTES: u64 = 2 << 30;
 /// Starts of each kind.
 const ROUNDS: &str = "7";
-/// With room for a container image, and for what is made of it.
+/// Memory with room for a container image, and for what is made of it.
 const DISK_BYTES: u64 = 2 << 30;
 /// Size of the NVMe that a node has for its own: as much as the bench reads of it.
 const NVME_BYTES: u64 = 64 << 20;
@@ -41,7 +41,7 @@ const PREPARE: &str = "mount -t ext4 /dev/vda /mnt && mkdir /mnt/slow && \
 const ADD_NVME: &str = "kumiki image add nvme --kernel /root/vmlinuz \
                         --guest-module /root/osnode-guest.ko --modules";
 
-/// What the host needs to serve devices, and for the streams that they are compared with.
+/// Packages that the host needs to serve devices, and for the streams that they are compared with.
 const SERVING: [&str; 5] = ["tun", "vhost_net", "vhost_vsock", "vsock_loopback", "veth"];
 /// What a node's kernel drives them by.
 const DRIVERS: [&str; 14] = [

@@ -46,7 +46,7 @@ enum Length {
     Short,
     /// All cases by `--quick`.
     Quick,
-    /// As `kumiki measure` makes them.
+    /// Runs as `kumiki measure` makes them.
     Default,
 }
 

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::run::root;
 
-/// What the README shows.
+/// Picture that the README shows.
 const PICTURE: &str = "docs/many-cpus.svg";
 /// Written by `cargo xtask sim --predict`.
 const PREDICTED: &str = "measure/many/src/predictions.txt";

@@ -65,7 +65,7 @@ struct Level {
     waits: WayCosts,
     /// The part of a shared batch that the requesting thread keeps, once others have helped.
     own: Option<f32>,
-    /// What it took as the rival of the last probe: half of the next step's first one.
+    /// Time that it took as the rival of the last probe: half of the next step's first one.
     probed: WayCosts,
 }
 

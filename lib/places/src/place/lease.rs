@@ -27,7 +27,7 @@ pub const MOST_BYTES: usize = 64 << 20;
 
 /// Operations of one client that were refused for want of room, and are known not to run for that, at most.
 const MOST_REFUSED: usize = MOST_RECORDS;
-/// The same of all clients of one place.
+/// Refused operations of all clients of one place, at most.
 const MOST_REFUSED_OF_ALL: usize = 1 << 20;
 
 /// Bytes that a record takes beside its answer, about.

@@ -17,7 +17,7 @@ const BESIDE: u64 = 512;
 pub(crate) struct StateSizes(HashMap<u64, u64>);
 
 impl StateSizes {
-    /// Those of an image.
+    /// Sizes of an image's states.
     pub(crate) fn of(image: &Image) -> StateSizes {
         let mut sizes = StateSizes::default();
         for (kind, table) in &image.tables {

@@ -31,7 +31,7 @@ whys! {
     NoLease = 3,
     /// The client has said that it needs this answer no more.
     Forgotten = 4,
-    /// There is no room for it: too many answers are kept for the client that it has not seen, or the disk is full.
+    /// No room is there for it: too many answers are kept for the client that it has not seen, or the disk is full.
     Full = 5,
     /// The answer is kept, and did not fit into this reply: ask for it again.
     AskAgain = 6,

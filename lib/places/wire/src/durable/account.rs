@@ -56,7 +56,7 @@ pub(super) struct Account {
 #[derive(Debug)]
 pub(super) struct Longer {
     pub(super) bytes: u64,
-    /// When and why it could not be made; none as long as it is tried.
+    /// Moment and reason for which it could not be made; none as long as it is tried.
     pub(super) refused: Option<(Instant, String)>,
 }
 

@@ -39,9 +39,9 @@ pub struct Log {
 /// Reason for which an operation does not begin.
 #[derive(Debug, PartialEq, Eq)]
 pub enum NoRoom {
-    /// There is none, for the reason that this sentence gives.
+    /// No room, for the reason that this sentence gives.
     Full(String),
-    /// There is going to be some: the disk is behind, or a longer file is being made.
+    /// Room is going to be there: the disk is behind, or a longer file is being made.
     Soon,
 }
 
