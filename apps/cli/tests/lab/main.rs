@@ -1,6 +1,7 @@
 //! `kumiki lab` as a person types it. Without QEMU or Debian's packages the
 //! tests say so and pass over, unless `KUMIKI_LAB=required`.
 
+mod ahead;
 mod kept;
 mod once;
 mod parasc;

@@ -1,0 +1,111 @@
+//! `kumiki ahead` over NFS: a server and its client in one machine of the lab, whose loopback takes its time.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::{Labs, text};
+
+/// Where the library and GNU tar stand in the machine.
+const PLACE: &str = "/ahead";
+
+/// Makes a tree, serves it by the kernel, and copies it from a fresh mount, without the library and with it. What a
+/// server's programs would answer is told before it is asked: who 127.0.0.1 is, and what it may read.
+const LINE: &str = r#"
+set -e
+ifconfig lo 127.0.0.1 up
+mkdir -p /export /mnt/nfs
+mount -t tmpfs tree /export
+folder=0
+while [ $folder -lt 4 ]; do
+	mkdir /export/folder$folder
+	file=0
+	while [ $file -lt 25 ]; do
+		head -c 3000 /dev/urandom >/export/folder$folder/file$file
+		file=$((file + 1))
+	done
+	folder=$((folder + 1))
+done
+# Where the server keeps whom it knows: without it there is no end of its time of grace.
+mkdir -p /var/lib/nfs/v4recovery
+mount -t nfsd nfsd /proc/fs/nfsd
+echo 'nfsd 127.0.0.1 2147483647 lab' >/proc/net/rpc/auth.unix.ip/channel
+# Read only, from any port, the root of version 4.
+echo 'lab /export 2147483647 9219 65534 65534 0' >/proc/net/rpc/nfsd.export/channel
+echo 'lab 1 \x00000000 2147483647 /export' >/proc/net/rpc/nfsd.fh/channel
+echo '-3 +4 +4.2' >/proc/fs/nfsd/versions
+echo 'tcp 2049' >/proc/fs/nfsd/portlist
+echo 8 >/proc/fs/nfsd/threads
+echo Y >/proc/fs/nfsd/v4_end_grace
+# Half of a millisecond each way.
+LD_LIBRARY_PATH=$PLACE $PLACE/tc qdisc add dev lo root netem delay 500us limit 10000
+head -c 4096 /dev/zero >/counts
+copy() {
+	mount -t nfs4 -o ro,addr=127.0.0.1,clientaddr=127.0.0.1,vers=4.2 127.0.0.1:/ /mnt/nfs
+	LD_LIBRARY_PATH=$PLACE LD_PRELOAD=$1 KUMIKI_AHEAD_COUNTS=/counts $PLACE/tar -C /mnt/nfs -cf - . | sha256sum
+	umount /mnt/nfs
+}
+copy ""
+copy $PLACE/libkumiki_ahead.so
+od -A n -v -t d8 -w8 /counts
+"#;
+
+/// Copies of programs and the libraries that they load, as words for the lab.
+fn with_libraries(programs: &[PathBuf]) -> Vec<String> {
+    let mut files = Vec::new();
+    for program in programs {
+        files.push(program.clone());
+        let output = Command::new("ldd").arg(program).output().expect("ldd of package libc-bin");
+        let said = text(&output.stdout);
+        // The machine has the loader and the C library.
+        let libraries = said.lines().filter_map(|line| line.split_once("=> ")?.1.split(' ').next());
+        files.extend(libraries.filter(|path| !path.ends_with("/libc.so.6")).map(PathBuf::from));
+    }
+    files.sort();
+    files.dedup();
+    let name = |file: &Path| file.file_name().unwrap().to_str().unwrap().to_owned();
+    files.iter().map(|file| format!("{}:{PLACE}/{}", file.display(), name(file))).collect()
+}
+
+fn found(program: &str) -> PathBuf {
+    let places =
+        ["/usr/bin", "/bin", "/usr/sbin", "/sbin"].map(|place| Path::new(place).join(program));
+    places
+        .into_iter()
+        .find(|place| place.exists())
+        .unwrap_or_else(|| panic!("no {program}: packages tar, iproute2"))
+}
+
+/// The library as `kumiki ahead` finds it.
+fn library() -> PathBuf {
+    let folder = Path::new(env!("CARGO_BIN_EXE_kumiki")).parent().unwrap();
+    let places = ["", "deps"].map(|place| folder.join(place).join("libkumiki_ahead.so"));
+    let found = places.into_iter().find(|place| place.exists());
+    found.expect("cargo build --package kumiki-ahead")
+}
+
+/// How much faster it is, is not asked: a machine without KVM takes longer for a call than its network.
+#[test]
+#[ignore = "long: a tree copied over a slow NFS, in a machine that may be emulated"]
+fn over_a_slow_nfs_tar_has_its_files_asked_ahead() {
+    let Some(labs) = Labs::new() else { return };
+    let files = with_libraries(&[found("tar"), found("tc"), library()]);
+    let line = LINE.replace("$PLACE", PLACE);
+    let modules = ["nfsd", "nfsv4", "sch_netem"].map(|name| ["--module", name]).concat();
+    let files: Vec<&str> = files.iter().flat_map(|file| ["--in", file]).collect();
+    let run = ["lab", "run", "--cpus", "2", "--memory", "1G", "--timeout", "300s"];
+    // Who has the cpu decides how many are asked before tar comes to them.
+    let is_so = (0..3).any(|_| {
+        let (said, _) =
+            labs.gives(0, &[&run[..], &modules, &files, &["--", "sh", "-c", &line]].concat());
+        let lines: Vec<&str> = said.lines().map(str::trim).collect();
+        assert!(lines.len() > 20 && lines[0] == lines[1], "tar's output differs: {said}");
+        // By their places in apps/ahead/src/counts.rs, behind the two sums.
+        let count = |at: usize| lines[2 + at].parse::<u64>().unwrap();
+        let (pools, asked, used) = (count(1), count(5), count(6));
+        let (opened, opened_used) = (count(7), count(8));
+        println!("{asked} names asked, {used} used; {opened} files opened, {opened_used} used");
+        assert!(pools == 1, "nothing is found cold: {said}");
+        used >= 25 && opened_used >= 25 && used * 2 >= asked && opened_used * 2 >= opened
+    });
+    assert!(is_so, "of 100 files few were asked ahead, or in vain");
+}
