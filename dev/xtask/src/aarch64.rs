@@ -14,9 +14,12 @@ const TARGET: &str = "aarch64-unknown-linux-gnu";
 const PACKAGES: &str = "--package kumiki-sys --package kumiki-wait --package kumiki-slot \
     --package kumiki-calls --package kumiki-spawn-wire --package kumiki-crew --package kumiki-shadow \
     --package kumiki-stream";
-/// Crates that are compiled only: their tests take minutes in it, fork, or put filters on.
+/// Crates that are compiled only: their tests take minutes in it, fork, or put filters on, or start programs that need
+/// a kernel of their own.
 const COMPILED: &str = "--package kumiki-copy --package kumiki-parasc --package kumiki-resource \
-    --package kumiki-spawn --package kumiki-tokio";
+    --package kumiki-spawn --package kumiki-tokio --package kumiki-places --package kumiki-journal \
+    --package kumiki-metrics --package kumiki-capi --package kumiki-capi-places --package kumiki-du \
+    --package kumiki-httpd --package kumiki-kv";
 /// Test programs that are for it, too.
 const PROGRAMS: &str = "--lib --test topology --test wait";
 /// Tests in them that it cannot run.
