@@ -4,11 +4,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 
 use super::{install, sbom, size, wheel};
-use crate::capi::Place;
+use crate::capi::{self, Place};
 use crate::debian;
 use crate::run::{program, read, root, run, succeeds, target_folder};
 use crate::tool;
@@ -50,6 +51,23 @@ pub fn dist() -> Result<ExitCode> {
     let made: Vec<_> = [tarball, wheel].into_iter().chain(lists).collect();
     sums(&folder, "SHA256SUMS", &made)?;
     println!("made below {}", folder.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Makes the wheel alone, and tries it.
+pub(crate) fn wheel_alone() -> Result<ExitCode> {
+    debian::install(debian::INSTALL)?;
+    debian::install(debian::DIST)?;
+    let folder = target_folder()?.join("dist-files");
+    fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+    let tree = tempfile::tempdir().context("a folder to install the library in")?;
+    let place = Place { staging: None, prefix: tree.path().into(), libdir: None };
+    capi::install(&place, install::PROFILE)?;
+    let library = tree.path().join(format!("lib/libkumiki.so.{}", install::version()?));
+    let wheel = wheel::wheel(&library, &folder)?;
+    size::at_most(&wheel, size::WHEEL)?;
+    wheel::tried(&wheel)?;
+    println!("made {}", wheel.display());
     Ok(ExitCode::SUCCESS)
 }
 
@@ -101,9 +119,31 @@ fn unpacked(tarball: &Path, name: &str) -> Result<()> {
     }
     let measure = ["measure", "entry.getppid", "--quick", "--time", "1"];
     print!("{}", read(there(&[&at("bin/kumiki")]).args(measure))?);
+    first_answer(&at, folder, &there)?;
     read(&mut there(&[&at("bin/kumiki-du"), "-s", &at("bin")]))?;
     read(&mut there(&[&at("bin/kumiki-httpd"), "--version"]))?;
     linked(&at, folder, &there)
+}
+
+/// Variable with the seconds that a first answer may take, where the machine does other work, too.
+const SECONDS: &str = "KUMIKI_SMOKE_SECONDS";
+
+/// Writes the quick report, which is promised within a minute of a machine that does nothing else.
+fn first_answer(
+    at: &dyn Fn(&str) -> String,
+    folder: &Path,
+    there: &dyn Fn(&[&str]) -> Command,
+) -> Result<()> {
+    let most = std::env::var(SECONDS).unwrap_or_else(|_| "60".to_owned());
+    let most: u64 = most.parse().with_context(|| format!("{SECONDS}={most}: no number"))?;
+    let begin = Instant::now();
+    let page = folder.join("report.html");
+    run(there(&[&at("bin/kumiki"), "report", "--quick", "--output"]).arg(&page))?;
+    let took = begin.elapsed().as_secs();
+    println!("kumiki report --quick: {took} s, of {most} at most ({SECONDS})");
+    anyhow::ensure!(took <= most, "kumiki report --quick took {took} s, of {most} at most");
+    anyhow::ensure!(page.is_file(), "kumiki report --quick has written no page");
+    Ok(())
 }
 
 /// Builds a program in C with the library in that place, and runs it.

@@ -97,6 +97,10 @@ pub(super) fn tried(wheel: &Path) -> Result<()> {
         ensure!(used.contains("b'fine\\n'"), "{python}: {used}");
         let under = said(&["-m", "kumiki", "-c", UNCHANGED])?;
         ensure!(under.trim() == "b'under it\\n' kumiki._instead", "{python}: {under}");
+        // Programs to copy, as the documents have them.
+        let programs = root().join("lib/python/tests/test_programs.py");
+        said(&[&programs.to_string_lossy()])
+            .with_context(|| format!("{python}: programs to copy"))?;
         print!("{used}");
         tried += 1;
     }

@@ -161,9 +161,12 @@ enum Chore {
     /// Makes a tarball of that for any x86-64 Linux with this glibc or a newer one, a wheel for
     /// Python, and their checksums
     Dist {
-        /// Makes a tarball of static programs for any x86-64 Linux instead, tried in a root with nothing else
+        /// Makes a tarball of static programs for any Linux instead, tried in a root with nothing else
         #[arg(long)]
         musl: bool,
+        /// Makes and tries the wheel alone, which takes some minutes
+        #[arg(long, conflicts_with = "musl")]
+        wheel: bool,
     },
     /// Builds Debian's packages without network, and their source package, and has lintian judge both
     Deb,
@@ -291,7 +294,8 @@ fn carried_out(chore: Chore) -> Result<ExitCode> {
         Chore::Release { .. } => release::release(release::Work::Try),
         Chore::Package { tests, release } => package::package(&tests, release),
         Chore::Install(place) => ship::install::install(&place),
-        Chore::Dist { musl: true } => ship::musl::dist(),
+        Chore::Dist { musl: true, .. } => ship::musl::dist(),
+        Chore::Dist { wheel: true, .. } => ship::dist::wheel_alone(),
         Chore::Dist { .. } => ship::dist::dist(),
         Chore::Deb => ship::deb::deb(),
         Chore::Docs => docs::docs(),

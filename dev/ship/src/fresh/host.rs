@@ -18,8 +18,15 @@ const APT: [&str; 4] =
 /// Of cargo's folder: its settings and what it has downloaded.
 const CARGO: [&str; 3] = ["config.toml", "registry/cache", "registry/index"];
 /// Variables that begin like this say how programs reach the network.
-const VARIABLES: [&str; 5] =
-    ["CARGO_HTTP_", "CARGO_NET_", "CARGO_SOURCE_", "CARGO_REGISTRIES_", "GIT_SSL_"];
+const VARIABLES: [&str; 6] = [
+    "CARGO_HTTP_",
+    "CARGO_NET_",
+    "CARGO_SOURCE_",
+    "CARGO_REGISTRIES_",
+    "GIT_SSL_",
+    // How long a busy machine may take.
+    "KUMIKI_SMOKE_",
+];
 
 /// Debian's archive, as this machine's apt knows it; nothing if it knows none.
 pub(super) fn archive() -> Option<String> {
