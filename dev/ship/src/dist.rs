@@ -55,7 +55,10 @@ pub fn dist() -> Result<ExitCode> {
 }
 
 /// Makes the wheel alone, and tries it.
-pub(crate) fn wheel_alone() -> Result<ExitCode> {
+///
+/// # Errors
+/// A step failed; the text says which.
+pub fn wheel_alone() -> Result<ExitCode> {
     debian::install(debian::INSTALL)?;
     debian::install(debian::DIST)?;
     let folder = target_folder()?.join("dist-files");
