@@ -5,8 +5,9 @@
 //! run's count is the difference between two readings; the start of a process by this thread,
 //! some thousand instructions, is in it on both sides.
 
-use perf_event::events::{Event, Hardware};
+use perf_event::events::{Event, Hardware, Software};
 use perf_event::{Builder, Counter};
+use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 /// Counts of a run, in user mode; nothing where the machine or the system does not count.
@@ -34,8 +35,8 @@ impl Counts {
     }
 }
 
-/// The counters that could be had.
-pub(crate) struct Counters([Option<Counter>; 4]);
+/// The counters that could be had, and the processor time of all that this thread has started, and of its own.
+pub(crate) struct Counters([Option<Counter>; 4], Option<Counter>);
 
 /// A counter's value and the time that it was asked to count and did, nanoseconds.
 type Reading = Option<[u64; 3]>;
@@ -54,7 +55,16 @@ impl Counters {
                 Hardware::BRANCH_MISSES,
             ]
             .map(|event| open(event.into())),
+            open(Software::TASK_CLOCK.into()),
         )
+    }
+
+    /// Processor time so far of all that this thread has started, nanoseconds: also of those that still run, and of
+    /// those that nobody waits for.
+    pub(crate) fn started_ns(&mut self) -> Option<f64> {
+        let all = self.1.as_mut()?.read().ok()?;
+        let own = clock_gettime(ClockId::ThreadCPUTime);
+        Some(all as f64 - (own.tv_sec as f64 * 1e9 + own.tv_nsec as f64))
     }
 
     /// True if instructions are counted.
@@ -102,8 +112,6 @@ fn since(now: Reading, earlier: Reading) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use std::process::Command;
-
-    use perf_event::events::Software;
 
     use super::*;
 

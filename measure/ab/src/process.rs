@@ -70,7 +70,8 @@ pub struct Sample {
     /// Time from before the start until it had ended, nanoseconds.
     pub wall_ns: f64,
     /// Processor time in user mode, of it, of the children that it waited for, and of those that
-    /// outlived it and ended within as long as it took.
+    /// outlived it and ended within as long as it took; where perf_event_open(2) is allowed, also of children
+    /// that nobody waits for, and of those that still run then.
     pub user_ns: f64,
     /// Time in the kernel, nanoseconds: its system calls and faults.
     pub system_ns: f64,
@@ -207,6 +208,7 @@ impl Runner {
         let slept = asleep();
         let own = usage::waited_ns(OWN);
         let counted = self.counters.read();
+        let started = self.counters.started_ns();
         let start = now(ClockId::Monotonic);
         let child = command.spawn().map_err(failed)?;
         RUNNING.store(child.id(), Relaxed);
@@ -221,6 +223,9 @@ impl Runner {
         let slept = asleep().saturating_sub(slept) > SLEPT;
         let after = self.read();
         usage.add(&children.usage(wall));
+        if let Some((before, after)) = started.zip(self.counters.started_ns()) {
+            usage.add_untold(after - before);
+        }
         let counts = self.counters.read().since(&counted);
         let wall_ns = wall.as_nanos() as f64;
         let worked = before

@@ -36,6 +36,14 @@ struct Job {
 impl Job {
     /// The base branch's commit takes 20 ms, the pull request's `takes`; the base has gone on since.
     fn new(takes: &str, inputs: &[(&str, &str)]) -> Self {
+        let text = |message: &str, line: &str| format!("# {message}\n{line}\n");
+        let base = text("base", "sleep 0.02");
+        let [own, since] = [text("pull request", takes), text("since", "sleep 0.9")];
+        Job::of("job.sh", &base, &own, &since, inputs)
+    }
+
+    /// A file as the base branch has it, the pull request, and the base by now.
+    fn of(file: &str, base: &str, own: &str, since: &str, inputs: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let job = Job {
             folder,
@@ -52,11 +60,11 @@ impl Job {
         }
         let origin = job.at("origin");
         git(&origin, &["init", "--quiet", "--initial-branch=main"]);
-        job.commit("sleep 0.02", "base");
+        job.commit(file, base, "base");
         git(&origin, &["switch", "--quiet", "--create", "pr"]);
-        job.commit(takes, "pull request");
+        job.commit(file, own, "pull request");
         git(&origin, &["switch", "--quiet", "main"]);
-        job.commit("sleep 0.9", "what others did since");
+        job.commit(file, since, "what others did since");
         let words = ["clone", "--quiet", "--branch", "pr", "origin", "work"];
         git(job.folder.path(), &words);
         job
@@ -66,10 +74,10 @@ impl Job {
         self.folder.path().join(part)
     }
 
-    fn commit(&self, line: &str, message: &str) {
+    fn commit(&self, file: &str, text: &str, message: &str) {
         let origin = self.at("origin");
-        fs::write(origin.join("job.sh"), format!("# {message}\n{line}\n")).unwrap();
-        git(&origin, &["add", "job.sh"]);
+        fs::write(origin.join(file), text).unwrap();
+        git(&origin, &["add", file]);
         let who = ["-c", "user.name=t", "-c", "user.email=t@t"];
         git(&origin, &[&who[..], &["commit", "--quiet", "--message", message]].concat());
     }
@@ -177,6 +185,36 @@ fn a_slower_commit_fails_the_job_and_the_comment_says_so() {
     assert_eq!((job.status(), &*job.read("number")), ("1", "7\n"));
     let said = job.read("comment.md");
     assert!(said.contains("B is slower") && said == job.read("summary"), "{said}");
+}
+
+/// The page's table of languages: a program of each, of which the pull request's does five times as much.
+#[test]
+fn a_program_of_each_language_is_built_and_compared() {
+    const CPP: &str =
+        "int main() { volatile long s = 0; for (long i = 0; i < N; i++) s = s + i; }\n";
+    const RUST: &str = "fn main() { (0..N_u64).for_each(|i| _ = std::hint::black_box(i)); }\n";
+    const GO: &str =
+        "package main\n\nvar s int\n\nfunc main() { for i := 0; i < N; i++ { s ^= i * s } }\n";
+    const PYTHON: &str = "for i in range(N): pass\n";
+    for (compiler, file, text, n, build, command) in [
+        ("c++", "app.cc", CPP, 20_000_000_u64, "c++ -O1 -o app app.cc", "./app"),
+        ("rustc", "app.rs", RUST, 20_000_000, "rustc -O -o app app.rs", "./app"),
+        ("go", "app.go", GO, 20_000_000, "go build -o app app.go", "./app"),
+        ("python3", "app.py", PYTHON, 1_000_000, "true", "python3 app.py"),
+    ] {
+        let version = if compiler == "go" { "version" } else { "--version" };
+        if !Command::new(compiler).arg(version).output().is_ok_and(|it| it.status.success()) {
+            println!("passed over: no {compiler} here");
+            continue;
+        }
+        let of = |n: u64| text.replace('N', &n.to_string());
+        // It ends as soon as the verdict stands; beside much other work pairs take long.
+        let span = [("for", "4m")];
+        let inputs = [&[("build", build), ("command", command)], &INPUTS[2..3], &span].concat();
+        let mut job = Job::of(file, &of(n), &of(5 * n), &of(20 * n), &inputs);
+        assert_eq!(job.run().as_deref(), Some("Fail if it is slower"), "{file}");
+        assert!(job.read("comment.md").contains("B is slower"), "{}", job.read("comment.md"));
+    }
 }
 
 #[test]

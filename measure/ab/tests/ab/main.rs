@@ -1,6 +1,7 @@
 //! Commands whose difference is known: what each measure and each count says of them.
 
 mod action;
+mod known;
 mod program;
 mod written;
 
