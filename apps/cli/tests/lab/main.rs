@@ -5,6 +5,7 @@ mod ahead;
 mod kept;
 mod once;
 mod parasc;
+mod power;
 
 use std::fs;
 use std::path::Path;
