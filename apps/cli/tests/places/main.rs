@@ -65,8 +65,18 @@ fn a_durable_place_that_is_killed_has_its_values_when_it_is_served_again() {
     assert_eq!(text(&["call", &hits, "add", "1"]), "42\n");
     // Killed, and not ended.
     drop(serving);
-    let mut serving = serve();
+    let serving = serve();
     assert_eq!(text(&["call", &hits, "add", "1"]), "43\n");
+    // Another process stands by while this one serves, and serves when it has been killed.
+    let standby = [&more[..], &["--standby", "--allow", allow.to_str().unwrap()]].concat();
+    let mut serving = std::thread::scope(|scope| {
+        let stands_by = scope.spawn(|| Serving::start(&home, &standby));
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        assert_eq!(text(&["call", &hits, "add", "0"]), "43\n");
+        assert!(!stands_by.is_finished(), "two serve it");
+        drop(serving);
+        stands_by.join().unwrap()
+    });
     assert!(text(&["ls", "*/counter/*", "--json"]).contains(id.trim()));
     // Another process takes it over.
     let allowed = allow.to_str().unwrap();

@@ -13,6 +13,7 @@ use crate::durable::log::{self, NoRoom};
 use crate::error::{Error, Result};
 use crate::part::Durable;
 use crate::place::lease::{Before, Lease, LeasePool, is_use};
+use crate::place::leaving::MoveStage;
 use crate::place::parts::{DurableFunctions, FormedState, caught, refused};
 use crate::place::site::Site;
 use crate::place::unflushed::MOST_UNFLUSHED;
@@ -79,6 +80,10 @@ impl Site {
         let leaves = |operation: &Operation| matches!(operation, Operation::Leave { .. });
         if request.operations.iter().any(|(_, operation)| leaves(operation)) {
             return None;
+        }
+        // What is refused here the next folder would not know of.
+        if self.leaving.stage() != MoveStage::Serves {
+            return Some(self.ask_again(message));
         }
         let text = format!(
             "{MOST_UNFLUSHED} bytes of answers of {} wait for its disk, which is the limit; nothing was done",
