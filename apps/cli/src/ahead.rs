@@ -11,6 +11,7 @@ use std::process::{Child, Command, ExitStatus};
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
+use kumiki_sys::sentence::with_causes;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
@@ -102,7 +103,11 @@ pub(crate) fn run(args: AheadArgs) -> Result<Verdict> {
     if let Some(counts) = counts {
         match (linkage.why_not(), why_not) {
             (Some(why), Some(more)) => {
-                output::talk(format!("ahead: {}: {why}: {more:#}", word.to_string_lossy()));
+                output::talk(format!(
+                    "ahead: {}: {why}: {}",
+                    word.to_string_lossy(),
+                    with_causes(more.as_ref())
+                ));
             }
             (Some(why), None) if !linkage.is_watched() => {
                 output::talk(format!("ahead: {}: {why}", word.to_string_lossy()));

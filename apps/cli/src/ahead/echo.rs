@@ -18,6 +18,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
+use kumiki_sys::sentence::with_causes;
 use nix::sys::fanotify::{EventFFlags, Fanotify, InitFlags, MarkFlags, MaskFlags};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::CWD;
@@ -85,7 +86,7 @@ pub(super) fn run(words: &[OsString]) -> Result<Verdict> {
     let events = match watch(words) {
         Ok(events) => events,
         Err(error) => {
-            println!("{error:#}");
+            println!("{}", with_causes(error.as_ref()));
             return Ok(Verdict::Exit(1));
         }
     };
