@@ -269,11 +269,11 @@ impl KeyCosts {
             let wanted = if takes || probes || at == 0 { high } else { low };
             // One by each that is awake: those that spin would sleep while this thread wakes many.
             let threads = wanted.min(2 + 2 * means.hot);
-            helpers.missed(match takes || awake < at {
+            helpers.missed += match takes || awake < at {
                 true => self.saves(at, awake, calls),
                 false if probes => means.wake(),
                 false => 0.0,
-            });
+            };
             if wanted == 1 << awake || !helpers.wakes(means) {
                 // Those that were woken stay awake until all are, and those that were called are on the way.
                 let called = helpers.woken && at > 0;
@@ -385,7 +385,7 @@ impl KeyCosts {
     pub(super) fn pass(&mut self, batches: u32, calls: usize, helpers: &mut Helpers) {
         self.spent += f64::from(self.levels[0].mean.ticks * calls as f32 * batches as f32);
         if self.rival == Way::Shared && self.steps[0].takes() {
-            helpers.missed(self.saves(0, 0, calls) * batches as f32);
+            helpers.missed += self.saves(0, 0, calls) * batches as f32;
         }
     }
 
@@ -396,9 +396,7 @@ impl KeyCosts {
         self.spent += f64::from(ticks);
         self.last = each;
         let plain = way == Way::Plain;
-        if plain {
-            self.known += sample.calls;
-        }
+        self.known += if plain { sample.calls } else { 0 };
         let wakes = self.probe.is_some_and(|probe| probe.wakes);
         if way == Way::Shared && (sample.helped == 0 || sample.woke) && !wakes {
             // Who was called is on the way: that is not what sharing takes.
@@ -421,10 +419,7 @@ impl KeyCosts {
             }
             None => (),
         }
-        let rival = match sample.slept {
-            Some(true) if means.pool => Way::Pool,
-            _ => Way::Shared,
-        };
+        let rival = if sample.slept == Some(true) && means.pool { Way::Pool } else { Way::Shared };
         // What was not slept in may have been a probe's one call beside many that sleep.
         let better = !self.steps[0].takes() || rival == Way::Pool;
         if plain && self.probe.is_none() && self.rival != rival && better {
@@ -451,9 +446,7 @@ impl KeyCosts {
             part.add(sample.calls, (ticks - waited).max(1.0));
         }
         let enough = sleeps || part.ticks >= means.wake() / 2.0;
-        if probe.halves || enough {
-            probe.turn = !is_low;
-        }
+        probe.turn = is_low != (probe.halves || enough);
         probe.counts = if probe.halves { probe.counts || is_low } else { !enough };
         if !(enough && (is_low || probe.climbs)) {
             self.probe = Some(probe);
@@ -471,10 +464,8 @@ impl KeyCosts {
         let step = &mut self.steps[step];
         let taken = step.takes();
         // Of the way that is not taken.
-        let lost = match taken {
-            true => (plain - rival) * probe.made[0],
-            false => (rival - plain) * probe.made[1],
-        };
+        let lost =
+            if taken { (plain - rival) * probe.made[0] } else { (rival - plain) * probe.made[1] };
         // Those that spun meanwhile sleep by now, and have to be woken.
         let lower = if is_first { ticks } else { probe.plain.ticks };
         let asleep = !sleeps && !probe.wakes && lower > means.sleep;

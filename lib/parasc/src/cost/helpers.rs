@@ -17,7 +17,7 @@ pub(super) struct Helpers {
     /// … and so was the one before: who was woken has served no other batch.
     pub(super) in_vain: bool,
     /// Ticks of plain calls that a helper would have saved, since the last wake.
-    missed: f32,
+    pub(super) missed: f32,
     /// Account of what others saved less what they cost, ticks; 0 at most, so that a good time before
     /// hides no bad one.
     account: f32,
@@ -41,12 +41,6 @@ impl Helpers {
     #[inline]
     pub(super) fn come(&self, means: Means, threads: usize) -> bool {
         means.hot + 1 >= threads && self.alone < means.wake()
-    }
-
-    /// Notes what plain calls could have saved, shared.
-    #[inline]
-    pub(super) fn missed(&mut self, ticks: f32) {
-        self.missed += ticks;
     }
 
     /// True if a wake is worth its price by now; it is to be made then.
