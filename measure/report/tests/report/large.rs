@@ -2,6 +2,8 @@
 //! for a row does not depend on how many others there are. A page that looks each row up among
 //! all others takes hours here.
 
+use std::time::Duration;
+
 use kumiki_measure::compare::compare;
 use kumiki_measure::schema::{Machine, Params, Results, Row, Run, Skipped, Value};
 use kumiki_report::{export, html};
@@ -94,8 +96,8 @@ const SHAPES: [(&str, Shape); 17] = [
     }),
 ];
 
-fn result(shape: Shape) -> Results {
-    let rows: Vec<Row> = (0..MANY)
+fn result(shape: Shape, many: u64) -> Results {
+    let rows: Vec<Row> = (0..many)
         .map(|i| {
             let (case, params) = shape(i);
             let mut row = crossing(row(&case, params, 100.0 + (i % 7) as f64));
@@ -104,7 +106,7 @@ fn result(shape: Shape) -> Results {
             row
         })
         .collect();
-    let skipped = (0..MANY).map(|i| Skipped {
+    let skipped = (0..many).map(|i| Skipped {
         case: format!("file.z{i}"),
         params: Params::new(),
         reason: format!("reason {i}"),
@@ -115,7 +117,7 @@ fn result(shape: Shape) -> Results {
 #[test]
 fn very_many_rows_are_written_in_every_form() {
     for (what, shape) in SHAPES {
-        let r = result(shape);
+        let r = result(shape, MANY);
         assert_eq!(r.rows.len() as u64, MANY, "{what}");
         let page = html(std::slice::from_ref(&r));
         assert!(page.trim_end().ends_with("</html>"), "{what}");
@@ -126,5 +128,38 @@ fn very_many_rows_are_written_in_every_form() {
         let both = html(&[r.clone(), r.clone()]);
         assert_eq!(both.matches("CIs overlap</small>").count() as u64, MANY, "{what}");
         assert_eq!(compare(&r, &r, 0.05).rows.len() as u64, MANY, "{what}");
+    }
+}
+
+/// Processor time that this thread has had; `None` where the kernel does not tell.
+fn ran() -> Option<Duration> {
+    let times = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    times.split(' ').next()?.parse().ok().map(Duration::from_nanos)
+}
+
+/// The least processor time of a page of so many rows.
+fn page_of(shape: Shape, many: u64) -> Option<Duration> {
+    let r = result(shape, many);
+    let times = (0..2).map(|_| {
+        let before = ran()?;
+        let page = html(std::slice::from_ref(&r));
+        assert!(page.trim_end().ends_with("</html>"));
+        Some(ran()? - before)
+    });
+    times.collect::<Option<Vec<_>>>()?.into_iter().min()
+}
+
+/// Four times as many rows take four times as long where each is looked at once, and sixteen
+/// times where each is compared with all others. By processor time, and with twice the room.
+#[test]
+#[ignore = "two minutes; `cargo xtask test long`, after a change to pages"]
+fn a_page_takes_as_long_a_row_however_many_there_are() {
+    const FEW: u64 = 2000;
+    for (what, shape) in SHAPES {
+        let (Some(few), Some(many)) = (page_of(shape, FEW), page_of(shape, 4 * FEW)) else {
+            return println!("skipped: this kernel keeps no schedstat");
+        };
+        println!("{what}: {few:?}, four times as many {many:?}");
+        assert!(many <= 8 * few, "{what}: {FEW} rows take {few:?}, four times as many {many:?}");
     }
 }
