@@ -29,7 +29,7 @@ use crate::origin::Extent;
 use crate::reservation::MemorySource;
 use crate::root::{Made, RootPart};
 use crate::watchmen::{Telling, abandon};
-use crate::{Error, ErrorKind, Result, listing, reservation, root};
+use crate::{Error, ErrorKind, Result, Subject, listing, reservation, root};
 use snapshot::Snapshot;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"kumikimg");
@@ -376,8 +376,9 @@ fn unused(name: &str, force: bool) -> Result<()> {
         && whole(&entry).is_ok_and(|header| header.is_some_and(|header| header.root.is_some()));
     let running = users.running_of(name).join(", ");
     if has_root && !running.is_empty() {
-        return Err(Error::refused(
+        return Err(Error::refused_about(
             ErrorKind::Running,
+            Subject::Image(name.to_owned()),
             format!(
                 "image {name} is the root of {running}, which has no copy of it: kumiki node stop \
              {running} first"
@@ -387,8 +388,9 @@ fn unused(name: &str, force: bool) -> Result<()> {
     let of_root = has_root.then(|| snapshots_on(&entry)).transpose()?.unwrap_or_default();
     if !of_root.is_empty() {
         let of_root = of_root.join(", ");
-        return Err(Error::refused(
+        return Err(Error::refused_about(
             ErrorKind::Busy,
+            Subject::Image(name.to_owned()),
             format!(
                 "image {name} is the root of snapshot {of_root}, which has no copy of it: kumiki image \
              rm {of_root} first"
@@ -397,8 +399,9 @@ fn unused(name: &str, force: bool) -> Result<()> {
     }
     let (nodes, lent) = (users.of(name).join(", "), users.lent_of(name).join(", "));
     if !lent.is_empty() {
-        return Err(Error::refused(
+        return Err(Error::refused_about(
             ErrorKind::Busy,
+            Subject::Image(name.to_owned()),
             format!(
                 "image {name} is what another node starts {lent} from at any time: kumiki node \
              stop {lent} takes that back"
@@ -406,8 +409,9 @@ fn unused(name: &str, force: bool) -> Result<()> {
         ));
     }
     if !nodes.is_empty() && !force {
-        return Err(Error::refused(
+        return Err(Error::refused_about(
             ErrorKind::Busy,
+            Subject::Image(name.to_owned()),
             format!(
                 "image {name} is in use by {nodes}: delete that first, or remove the image with \
              --force; a node that runs goes on, and starts again once there is an image of \
@@ -495,8 +499,9 @@ fn within_limit(bytes: u64) -> Result<()> {
     let (used, limit) = (used_bytes()?, sysfs::image_limit_bytes()?);
     match limit.filter(|limit| used.saturating_add(bytes) > *limit) {
         None => Ok(()),
-        Some(limit) => Err(Error::refused(
+        Some(limit) => Err(Error::refused_about(
             ErrorKind::NoMemory,
+            Subject::Memory { asked: bytes, most: limit.saturating_sub(used) },
             format!(
                 "{bytes} bytes for an image beside the {used} that images have already are more than \
              the limit of {limit}: remove some (kumiki image ls, kumiki image evict), or raise it \
@@ -575,15 +580,17 @@ pub fn sealed<T>(
 
 /// Error for an image that cannot do anything but go.
 pub fn incomplete(name: &str) -> Error {
-    Error::refused(
+    Error::refused_about(
         ErrorKind::Damaged,
+        Subject::Image(name.to_owned()),
         format!("image {name} is not complete: its making was interrupted; kumiki image rm {name}"),
     )
 }
 
 fn damaged(name: &str, why: &str) -> Error {
-    Error::refused(
+    Error::refused_about(
         ErrorKind::Damaged,
+        Subject::Image(name.to_owned()),
         format!(
             "image {name} is damaged ({why}): something wrote to its memory; kumiki image rm {name}"
         ),

@@ -9,7 +9,7 @@ use kumiki_node_wire::module::{abi, sysfs};
 use serde::{Deserialize, Serialize};
 
 use crate::watchmen::{Telling, abandon};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 /// Origin of a node's memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,8 +77,9 @@ pub fn pieces(
 pub fn leaves_enough(bytes: u64) -> Result<()> {
     let available = available_bytes()?;
     if bytes.saturating_add(HOST_KEEPS_BYTES) > available {
-        return Err(Error::refused(
+        return Err(Error::refused_about(
             ErrorKind::NoMemory,
+            Subject::Memory { asked: bytes, most: available.saturating_sub(HOST_KEEPS_BYTES) },
             format!(
                 "{bytes} bytes of memory are not free: the host has {available} available and \
              keeps {HOST_KEEPS_BYTES}; ask for less, or delete a node or an image"

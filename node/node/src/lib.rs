@@ -77,7 +77,7 @@ pub use kumiki_node_wire::module::requests::probe;
 pub use kumiki_node_wire::module::sysfs::low_slices;
 pub use kumiki_node_wire::stages::{LoadParts, Stages};
 pub use kumiki_node_wire::wish::Run;
-pub use kumiki_node_wire::{AGENT, Error, ErrorKind, Refusal, Result, vsock};
+pub use kumiki_node_wire::{AGENT, Error, ErrorKind, Refusal, Result, Subject, vsock};
 pub use kumiki_rootfs::{Source, mkfs};
 pub use kumiki_stream::exec::{Client, Order, Orders, Size};
 pub use machine::{

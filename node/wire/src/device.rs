@@ -564,8 +564,9 @@ fn not_attached(kind: Holding, name: &str, mode: u32, error: Errno) -> Error {
 /// Error for a name that is taken.
 pub fn exists(kind: Holding, name: &str) -> Error {
     let noun = kind.noun();
-    Error::refused(
+    Error::refused_about(
         ErrorKind::Exists,
+        kind.subject(name),
         format!("{noun} {name} exists: choose another name, or remove it first"),
     )
 }

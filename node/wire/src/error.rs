@@ -95,12 +95,33 @@ pub enum Error {
 
 kumiki_sys::debug_is_display!(Error);
 
-/// A refusal: its kind for a program, its text for a person.
+/// A refusal: its kind and what it is about for a program, its text for a person.
 #[derive(Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{text}")]
 pub struct Refusal {
     kind: ErrorKind,
     text: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    about: Option<Box<Subject>>,
+}
+
+/// The thing that a refusal is about: which name, which file, which limit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Subject {
+    /// A node of this name.
+    Node(String),
+    /// An image of this name.
+    Image(String),
+    /// This folder, where a file is meant.
+    Folder(PathBuf),
+    /// Less memory than this.
+    Memory {
+        /// Bytes that were asked for.
+        asked: u64,
+        /// Bytes that there are for it.
+        most: u64,
+    },
 }
 
 kumiki_sys::debug_is_display!(Refusal);
@@ -110,6 +131,11 @@ impl Refusal {
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
+
+    /// The thing that it is about, as far as a program can tell it from others.
+    pub fn subject(&self) -> Option<&Subject> {
+        self.about.as_deref()
+    }
 }
 
 /// Hands an error on to another process, which learns its kind and its text.
@@ -117,7 +143,7 @@ impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
         match error {
             Error::Refused(refusal) => refusal,
-            error => Refusal { kind: error.kind(), text: error.to_string() },
+            error => Refusal { kind: error.kind(), text: error.to_string(), about: None },
         }
     }
 }
@@ -183,9 +209,23 @@ impl Error {
         }
     }
 
+    /// The thing that a refusal is about, as far as a program can tell it from others.
+    pub fn subject(&self) -> Option<&Subject> {
+        match self {
+            Error::Refused(refusal) => refusal.subject(),
+            Error::RolledBack { source, .. } => source.subject(),
+            _ => None,
+        }
+    }
+
     /// A refusal of this kind, with its text.
     pub fn refused(kind: ErrorKind, text: impl Into<String>) -> Self {
-        Error::Refused(Refusal { kind, text: text.into() })
+        Error::Refused(Refusal { kind, text: text.into(), about: None })
+    }
+
+    /// A refusal of this kind that is about one thing, with its text.
+    pub fn refused_about(kind: ErrorKind, subject: Subject, text: impl Into<String>) -> Self {
+        Error::Refused(Refusal { kind, text: text.into(), about: Some(Box::new(subject)) })
     }
 
     /// The kernel's answer to what was tried.
@@ -210,5 +250,24 @@ impl From<kumiki_stream::Error> for Error {
             }
             gone => Error::refused(ErrorKind::Lost, gone.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_refusal_is_about_comes_along_and_may_be_missing() {
+        let subject = Subject::Memory { asked: 3, most: 2 };
+        let error = Error::refused_about(ErrorKind::NoMemory, subject.clone(), "3 bytes of 2");
+        let sent = serde_json::to_string(&Refusal::from(error)).unwrap();
+        let error = Error::from(serde_json::from_str::<Refusal>(&sent).unwrap());
+        assert_eq!((error.kind(), error.subject()), (ErrorKind::NoMemory, Some(&subject)));
+        // Of a process that says none, as those before it.
+        let text = r#"{"kind":"Busy","text":"later"}"#;
+        let error = Error::from(serde_json::from_str::<Refusal>(text).unwrap());
+        assert_eq!((error.kind(), error.subject()), (ErrorKind::Busy, None));
+        assert_eq!(serde_json::to_string(&Refusal::from(error)).unwrap(), text);
     }
 }

@@ -46,7 +46,7 @@ pub mod window;
 #[doc(hidden)]
 pub mod wish;
 
-pub use error::{Error, ErrorKind, Refusal, Result};
+pub use error::{Error, ErrorKind, Refusal, Result, Subject};
 
 /// Path of the agent in a node.
 pub const AGENT: &str = "/bin/kumiki";

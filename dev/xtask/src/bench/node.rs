@@ -25,7 +25,7 @@ const CPUS: u32 = 4;
 const MEMORY_BYTES: u64 = 2 << 30;
 /// Starts of each kind.
 const ROUNDS: &str = "7";
-/// Memory with room for a container image, and for what is made of it.
+/// Size of the disk: a container image, and what is made of it, have room.
 const DISK_BYTES: u64 = 2 << 30;
 /// Size of the NVMe that a node has for its own: as much as the bench reads of it.
 const NVME_BYTES: u64 = 64 << 20;

@@ -15,14 +15,14 @@ use kumiki_stream::exec::Client;
 
 use crate::node::folders::{self, NODES_MODE};
 use crate::node::session::{Ending, Session};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 /// Bytes at most that a node says before a file: its mode and size.
 const HEAD_BYTES: usize = 64;
 /// Bytes that are kept of why a node refuses.
 const SAID_BYTES: usize = 4096;
-/// Answer of a node that was asked for a folder as a file.
-const IS_FOLDER: &str = ": it is a folder";
+/// Exit status of the agent's program that was asked for a folder as a file: EISDIR.
+pub const IS_FOLDER: u8 = 21;
 
 /// Side of a copy that has failed.
 enum Failed {
@@ -105,8 +105,9 @@ pub fn give(source: &Path) -> Result<()> {
     // Before it is opened, which may wait for who writes to a pipe.
     let about = fs::metadata(source).map_err(failed)?;
     if about.is_dir() {
-        let what = format!("{}{IS_FOLDER}", source.display());
-        return Err(Error::refused(ErrorKind::Invalid, what));
+        let what = format!("{}: it is a folder", source.display());
+        let subject = Subject::Folder(source.to_owned());
+        return Err(Error::refused_about(ErrorKind::Invalid, subject, what));
     }
     if !about.is_file() {
         return Err(Error::refused(
@@ -134,18 +135,21 @@ pub fn give_folder(source: &Path) -> Result<()> {
 }
 
 fn run(node: &str, words: &[String], input: Option<&File>, out: &mut dyn Write) -> Result<()> {
-    let words = [AGENT, "node", "file"].map(str::to_owned).into_iter().chain(words.to_vec());
-    let run_there = Run::beside_root(words);
+    let program = [AGENT, "node", "file"].map(str::to_owned).into_iter();
+    let run_there = Run::beside_root(program.chain(words.to_vec()));
     let mut said = Said(Vec::new());
     let mut client = Client { input: input.map(AsFd::as_fd), out, err: &mut said, orders: None };
-    match Session::open(node)?.run(&run_there, &mut client)? {
-        Ending::Exited(0) => Ok(()),
-        _ => {
-            let said = String::from_utf8_lossy(&said.0);
-            let said = said.trim().trim_start_matches("kumiki: ");
-            Err(Error::refused(ErrorKind::Refused, format!("node {node}: {said}")))
-        }
+    let ending = Session::open(node)?.run(&run_there, &mut client)?;
+    if ending == Ending::Exited(0) {
+        return Ok(());
     }
+    let said = String::from_utf8_lossy(&said.0);
+    let text = format!("node {node}: {}", said.trim().trim_start_matches("kumiki: "));
+    if ending == Ending::Exited(IS_FOLDER) {
+        let subject = Subject::Folder(words.last().map(PathBuf::from).unwrap_or_default());
+        return Err(Error::refused_about(ErrorKind::Refused, subject, text));
+    }
+    Err(Error::refused(ErrorKind::Refused, text))
 }
 
 /// Copies a file or a folder of the host to a place in a node. `-` is standard input: for a folder that
@@ -215,7 +219,7 @@ pub fn out_of_node(node: &str, source: &str, target: &Path) -> Result<()> {
         return Err(Error::file(&to, io::Error::new(io::ErrorKind::AlreadyExists, why)));
     }
     match file_out_of_node(node, source, target) {
-        Err(Error::Refused(refusal)) if refusal.to_string().ends_with(IS_FOLDER) => {}
+        Err(error) if matches!(error.subject(), Some(Subject::Folder(_))) => {}
         done => return done,
     }
     let words = ["give-folder".to_owned(), source.to_owned()];
@@ -317,6 +321,14 @@ impl Write for Incoming<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_where_a_file_is_asked_for_is_told_by_its_subject() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = give(folder.path()).unwrap_err();
+        assert_eq!(error.subject(), Some(&Subject::Folder(folder.path().to_owned())));
+        assert!(error.to_string().ends_with(": it is a folder"), "{error}");
+    }
 
     #[test]
     fn a_file_comes_behind_its_first_line_in_any_pieces() {

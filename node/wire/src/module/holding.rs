@@ -1,7 +1,7 @@
 //! Things that the module holds: nodes and images, each with a name.
 
 use crate::module::abi;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 /// Kind of a holder of memory: node or image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +11,14 @@ pub enum Holding {
 }
 
 impl Holding {
+    /// Subject of a refusal that is about the one of this name.
+    pub fn subject(self, name: &str) -> Subject {
+        match self {
+            Holding::Node => Subject::Node(name.to_owned()),
+            Holding::Image => Subject::Image(name.to_owned()),
+        }
+    }
+
     /// Number that the module gives it.
     pub fn number(self) -> u32 {
         match self {

@@ -112,8 +112,9 @@ pub fn one(kind: Holding, name: &str) -> Result<Status> {
     if !exists(kind, name) {
         requests::probe()?;
         let noun = kind.noun();
-        return Err(Error::refused(
+        return Err(Error::refused_about(
             ErrorKind::NotFound,
+            kind.subject(name),
             format!("there is no {noun} {name}: see kumiki {noun} ls"),
         ));
     }

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use kumiki_node::agent::{self, Role};
-use kumiki_node::{copying, vsock};
+use kumiki_node::{Error, Subject, copying, vsock};
 use kumiki_places::Attached;
 use kumiki_sys::sentence::with_causes;
 
@@ -24,7 +24,9 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             say(format_args!("{}", with_causes(error.as_ref())));
-            ExitCode::from(2)
+            let refused = error.downcast_ref::<Error>().and_then(Error::subject);
+            let is_folder = matches!(refused, Some(Subject::Folder(_)));
+            ExitCode::from(if is_folder { copying::IS_FOLDER } else { 2 })
         }
     }
 }
