@@ -14,12 +14,19 @@ use super::Labs;
 const HERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/lab/parasc");
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../node/kernel");
 
-/// The program of this C source.
+/// The program of this C source, and of those whose names begin with its.
 fn compiled(folder: &Path, name: &str) -> String {
     let program = folder.join(name);
+    let part = |path: &PathBuf| {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        let is_part = stem.strip_prefix(name).is_some_and(|rest| rest.starts_with('_'));
+        is_part && path.extension().is_some_and(|end| end == "c")
+    };
+    let parts = std::fs::read_dir(HERE).unwrap().map(|entry| entry.unwrap().path()).filter(part);
     let mut cc = Command::new("cc");
     cc.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread"]);
-    cc.arg(format!("-I{SOURCES}/uapi")).arg(format!("{HERE}/{name}.c")).arg("-o").arg(&program);
+    cc.arg(format!("-I{SOURCES}/uapi")).arg(format!("{HERE}/{name}.c")).args(parts);
+    cc.arg("-o").arg(&program);
     let output = cc.output().expect("a C compiler");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     program.to_str().unwrap().to_owned()
