@@ -214,25 +214,33 @@ fn connect(address: &str) -> Result<TcpStream> {
     Err(failed(last))
 }
 
-/// Writes `head` and the memory of `runs`. Returns how many bytes could not be read, and are
-/// zeros there.
+/// Bytes that could not be read, and are zeros in the file.
+#[derive(Default)]
+pub(super) struct Unread {
+    pub(super) bytes: u64,
+    /// Where the first of them are, and why.
+    pub(super) first: Option<(u64, Error)>,
+}
+
+/// Writes `head` and the memory of `runs`.
 pub(super) fn write(
     memory: &mut dyn Physical,
     head: &[u8],
     runs: &[Piece],
     mut place: Place,
-) -> Result<u64> {
+) -> Result<Unread> {
     let failed = |error| Error::os("writing the vmcore", error);
     place.put(head).map_err(failed)?;
     let mut chunk = vec![0; CHUNK];
-    let mut unread = 0;
+    let mut unread = Unread::default();
     for run in runs {
         let mut at = run.address;
         while at < run.end() {
             let bytes = &mut chunk[..((run.end() - at) as usize).min(CHUNK)];
-            if memory.read(at, bytes).is_err() {
+            if let Err(error) = memory.read(at, bytes) {
                 bytes.fill(0);
-                unread += bytes.len() as u64;
+                unread.bytes += bytes.len() as u64;
+                unread.first.get_or_insert((at, error));
             }
             place.put(bytes).map_err(failed)?;
             at += bytes.len() as u64;
@@ -273,7 +281,7 @@ mod tests {
         let head = head(&runs, 1 << 47, &notes);
         Place::check(to).unwrap();
         let unread = write(&mut memory, &head, &runs, Place::open(to, 0).unwrap()).unwrap();
-        assert_eq!(unread, 0);
+        assert!(unread.bytes == 0 && unread.first.is_none());
         let data = std::fs::read(&path).unwrap();
         assert!(path.metadata().unwrap().blocks() * 512 < data.len() as u64, "no holes");
         let header = FileHeader64::<Le>::parse(&*data).unwrap();
@@ -291,7 +299,11 @@ mod tests {
             assert!(segment.data(Le, &*data).unwrap() == bytes, "{run:?}");
         }
         memory.0.remove(&0x2000);
-        assert_eq!(write(&mut memory, &head, &runs, Place::open(to, 0).unwrap()).unwrap(), 0x2000);
+        let unread = write(&mut memory, &head, &runs, Place::open(to, 0).unwrap()).unwrap();
+        assert_eq!(unread.bytes, 0x2000);
+        let (at, why) = unread.first.unwrap();
+        assert!(runs.iter().any(|run| (run.address..run.end()).contains(&at)));
+        assert!(why.to_string().contains("is no memory"), "{why}");
 
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let to = format!("tcp:{}", listener.local_addr().unwrap());

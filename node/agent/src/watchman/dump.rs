@@ -2,7 +2,7 @@
 
 use kumiki_boot::Piece;
 
-use super::core_file::{self, Place};
+use super::core_file::{self, Place, Unread};
 use super::free::{free_blocks, joined, without};
 use super::physical::{HostMemory, Physical};
 use super::signs::{Death, Signs};
@@ -19,7 +19,7 @@ const SEGMENTS: usize = 4096;
 pub(super) struct Dumped {
     pub(super) file_bytes: u64,
     pub(super) ram_bytes: u64,
-    pub(super) unread_bytes: u64,
+    pub(super) unread: Unread,
 }
 
 /// Writes it. What does not stop it, `log` is told.
@@ -36,8 +36,8 @@ pub(super) fn dump(
     let (all, kept) = (bytes(&ram), bytes(&runs) + head.len() as u64);
     log(&format!("writing {} MiB of the host's {} MiB to {to}", kept >> 20, all >> 20));
     let place = Place::open(to, kept)?;
-    let unread_bytes = core_file::write(&mut memory, &head, &runs, place)?;
-    Ok(Dumped { file_bytes: kept, ram_bytes: all, unread_bytes })
+    let unread = core_file::write(&mut memory, &head, &runs, place)?;
+    Ok(Dumped { file_bytes: kept, ram_bytes: all, unread })
 }
 
 fn bytes(pieces: &[Piece]) -> u64 {

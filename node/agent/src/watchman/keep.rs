@@ -143,8 +143,9 @@ fn write(signs: &Signs, death: &Death, told: &Told, to: &str, log: &dyn Fn(&str)
                 dumped.ram_bytes >> 20,
                 begin.elapsed().as_secs_f64()
             ));
-            if dumped.unread_bytes > 0 {
-                log(&format!("{} bytes of it could not be read", dumped.unread_bytes));
+            if let Some((at, why)) = dumped.unread.first {
+                let bytes = dumped.unread.bytes;
+                log(&format!("{bytes} bytes of it could not be read, at {at:#x} and on: {why}"));
             }
         }
         Err(error) => log(&format!("no vmcore: {error}")),
