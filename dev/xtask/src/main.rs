@@ -161,7 +161,7 @@ enum Chore {
     /// Makes a tarball of that for any x86-64 Linux with this glibc or a newer one, a wheel for
     /// Python, and their checksums
     Dist {
-        /// Makes a tarball of static programs for any Linux instead, tried in a root with nothing else
+        /// Makes a tarball of static programs for any x86-64 Linux instead, tried in a root with nothing else
         #[arg(long)]
         musl: bool,
         /// Makes and tries the wheel alone, which takes some minutes
