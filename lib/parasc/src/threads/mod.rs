@@ -19,7 +19,6 @@ pub(crate) use placed::help;
 pub(crate) use pool::summon as summon_pool;
 pub(crate) use process::process;
 pub(crate) use queue::{announce, cancel_all, send};
-pub(crate) use seat::wake as wake_seat;
 
 use kumiki_sys::cpuset::CpuSet;
 use kumiki_sys::life::Life;
@@ -27,6 +26,11 @@ use kumiki_wait::{Policy, Threshold};
 
 use crate::core::Core;
 use crate::queue::SLEEPING;
+
+/// Makes sure that the thread of seat `index` sees what has been published before; `false` if there is none to be had.
+pub(crate) fn wake_seat(core: &Arc<Core>, index: usize) -> bool {
+    seat::wake(core, index, processor::thread)
+}
 
 /// Starts a thread of the engine, which runs on `cpus`: its starter may be bound to one,
 /// and is busy there. Its signals are for the program's own threads, and a handler's
@@ -86,7 +90,7 @@ pub(crate) fn summon(core: &Arc<Core>, queue: usize) -> bool {
             core.pool.rescue();
             pool::summon(core, 1)
         }
-        || (0..core.seats.len()).any(|at| seat::wake(core, at))
+        || (0..core.seats.len()).any(|at| wake_seat(core, at))
 }
 
 /// Sees to it that a thread on another cpu serves the queue for calls that are
@@ -101,9 +105,9 @@ fn summon_seat(core: &Arc<Core>) -> bool {
         let noted = core.inside.is_none() && !core.seats[*at].thread.claim.is_set();
         let watched = noted || alert(core);
         // It may be about to sleep, or to retire.
-        return watched && seat::wake(core, *at);
+        return watched && wake_seat(core, *at);
     }
-    near.iter().any(|at| seat::wake(core, *at))
+    near.iter().any(|at| wake_seat(core, *at))
 }
 
 /// Policy of a thread that spins. What it would learn from its own waits is wrong: a requesting
@@ -159,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_unwinds_leaves_its_place_to_another() {
-        let by_seat = |core: &Arc<Core>| assert!(seat::wake(core, 0));
+        let by_seat = |core: &Arc<Core>| assert!(wake_seat(core, 0));
         let by_pool = |core: &Arc<Core>| {
             core.pool.rescue();
             assert!(pool::summon(core, 1));

@@ -3,15 +3,14 @@
 
 use std::sync::Arc;
 
-use kumiki_wait::Waiter;
+use kumiki_sys::affinity;
+use kumiki_wait::{Policy, Threshold, Waiter};
 
 use super::hand::{Hand, mortally, see_to_others};
-use super::inside;
 use super::placed::make_placed;
-use super::queue;
-use super::wake_seat;
+use super::{inside, queue, seat, spinning, wake_seat};
 use crate::area::PLACED;
-use crate::core::{Core, CpuSeat};
+use crate::core::{Core, CpuSeat, Unwinding};
 use crate::execute::call;
 use crate::line::OfferWord;
 use crate::primitive::after;
@@ -34,9 +33,31 @@ enum Event {
     Queued,
 }
 
+/// The thread of a seat, until there was nothing to do for long.
+pub(super) fn thread(core: &Arc<Core>, seat: &CpuSeat) {
+    let _left = Unwinding(|| seat::clear(core, seat));
+    let Ok(_bound) = affinity::bind(seat.cpu) else {
+        return seat::abandon(core, seat, true);
+    };
+    // Inside the kernel it has looked for as long as it spins.
+    let asleep = Policy { threshold: Threshold::Ticks(0), ..core.policy };
+    let policy = if core.inside.is_some() { asleep } else { spinning(core.policy) };
+    let Ok(mut waiter) = Waiter::new(&policy) else {
+        return seat::abandon(core, seat, true);
+    };
+    let mut hand = Hand::new(&seat.thread.claim, None);
+    loop {
+        serve(core, seat, &mut waiter, &mut hand);
+        let ends = || core.area.is_terminated();
+        if !seat.post.retire(ends, || has_work(core, seat)) {
+            return;
+        }
+    }
+}
+
 /// Serves requests for calls that are soon over, until the termination flag is
 /// set or there was nothing to do for long.
-pub(crate) fn serve(core: &Arc<Core>, seat: &CpuSeat, waiter: &mut Waiter, hand: &mut Hand<'_>) {
+fn serve(core: &Arc<Core>, seat: &CpuSeat, waiter: &mut Waiter, hand: &mut Hand<'_>) {
     let area = &core.area;
     let word = area.line(0).word();
     // Moved on when it has come, not after each request: reading the kernel's
@@ -89,7 +110,7 @@ pub(crate) fn serve(core: &Arc<Core>, seat: &CpuSeat, waiter: &mut Waiter, hand:
 }
 
 /// True if a request waits that [`serve`] would look at.
-pub(crate) fn has_work(core: &Core, seat: &CpuSeat) -> bool {
+fn has_work(core: &Core, seat: &CpuSeat) -> bool {
     work(core, seat).is_some()
 }
 

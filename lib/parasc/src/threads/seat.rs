@@ -1,26 +1,23 @@
-//! The thread of a seat: started, called, and how it retires.
+//! A seat's thread is started and called, and gives its seat back.
 
 use std::sync::Arc;
 
-use crate::core::{PostState, Unwinding};
-use kumiki_sys::affinity;
 use kumiki_sys::cpuset::CpuSet;
-use kumiki_wait::{Policy, Threshold, Waiter, barrier};
+use kumiki_wait::barrier;
 
-use super::hand::Hand;
-use super::{processor, serve_what_waits, spinning, start};
-use crate::core::{Core, CpuSeat};
+use super::{serve_what_waits, start};
+use crate::core::{Core, CpuSeat, PostState};
 use crate::queue::QUICK;
 
 /// Makes sure that the thread of seat `index` sees what has been published before: wakes
-/// the one that sleeps there or starts one. `false` if there is none to be had.
-pub(crate) fn wake(core: &Arc<Core>, index: usize) -> bool {
+/// the one that sleeps there or starts `thread`. `false` if there is none to be had.
+pub(super) fn wake(core: &Arc<Core>, index: usize, thread: fn(&Arc<Core>, &CpuSeat)) -> bool {
     let seat = &core.seats[index];
     match seat.post.enter() {
         PostState::Vacant => {
             seat.bell.note_call();
             let name = format!("parasc-{}", seat.cpu);
-            let run = move |core: &Arc<Core>| serve(core, &core.seats[index]);
+            let run = move |core: &Arc<Core>| thread(core, &core.seats[index]);
             let started = start(core, name, &CpuSet::from_iter([seat.cpu]), &seat.thread.life, run);
             if !started {
                 // The next one who wants it tries again.
@@ -46,7 +43,7 @@ pub(super) fn clear(core: &Arc<Core>, seat: &CpuSeat) {
 }
 
 /// Abandons the seat, by the thread, which cannot stay here: others have counted on it.
-fn abandon(core: &Arc<Core>, seat: &CpuSeat, closes: bool) {
+pub(super) fn abandon(core: &Arc<Core>, seat: &CpuSeat, closes: bool) {
     leave(core, seat, closes);
     // Partner: the light fence in `Post::enter`.
     barrier::heavy();
@@ -57,26 +54,4 @@ fn abandon(core: &Arc<Core>, seat: &CpuSeat, closes: bool) {
 fn leave(core: &Core, seat: &CpuSeat, closes: bool) {
     seat.post.leave(closes);
     core.alert_requesters();
-}
-
-/// The thread of a seat.
-fn serve(core: &Arc<Core>, seat: &CpuSeat) {
-    let _left = Unwinding(|| clear(core, seat));
-    let Ok(_bound) = affinity::bind(seat.cpu) else {
-        return abandon(core, seat, true);
-    };
-    // Inside the kernel it has looked for as long as it spins.
-    let asleep = Policy { threshold: Threshold::Ticks(0), ..core.policy };
-    let policy = if core.inside.is_some() { asleep } else { spinning(core.policy) };
-    let Ok(mut waiter) = Waiter::new(&policy) else {
-        return abandon(core, seat, true);
-    };
-    let mut hand = Hand::new(&seat.thread.claim, None);
-    loop {
-        processor::serve(core, seat, &mut waiter, &mut hand);
-        let ends = || core.area.is_terminated();
-        if !seat.post.retire(ends, || processor::has_work(core, seat)) {
-            return;
-        }
-    }
 }

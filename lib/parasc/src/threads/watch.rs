@@ -21,7 +21,7 @@ use kumiki_wait::{Policy, Threshold, Waiter};
 use super::hand::Hand;
 use super::processor::serve_lane;
 use super::queue;
-use super::{pool, seat};
+use super::{pool, wake_seat};
 use crate::area::PLACED;
 use crate::awaited::{self, WaitStep};
 use crate::claim::Claim;
@@ -156,7 +156,7 @@ fn rescue(core: &Arc<Core>, threads: usize) {
     if !pool::summon(core, threads) {
         for at in 0..core.seats.len() {
             if !core.seats[at].thread.claim.is_set() {
-                seat::wake(core, at);
+                wake_seat(core, at);
             }
         }
     }
