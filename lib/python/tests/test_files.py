@@ -293,8 +293,12 @@ class Files(unittest.TestCase):
 
     def slow(self):
         """Has each directory taken for one that is read slowly."""
+        self.long(-1)
+
+    def long(self, time):
+        """Has a directory be slow from such a time on: how long one takes to read, other work decides, too."""
         self.addCleanup(setattr, _ahead, "_LONG", _ahead._LONG)
-        _ahead._LONG = -1
+        _ahead._LONG = time
 
     def test_a_walk_is_that_of_os(self):
         self.walks()
@@ -398,6 +402,7 @@ class Files(unittest.TestCase):
             open(os.path.join(self.folder, b"%d" % number), "w").close()
         asked = unittest.mock.Mock(side_effect=_many.stat)
         with unittest.mock.patch.object(_many, "stat", asked):
+            self.long(1 << 62)
             self.assertEqual({entry.stat().st_size for entry in files.scandir(self.folder)}, {0})
             self.assertEqual(asked.call_count, 0)
             self.slow()
