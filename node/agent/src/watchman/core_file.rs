@@ -218,7 +218,7 @@ fn connect(address: &str) -> Result<TcpStream> {
 #[derive(Default)]
 pub(super) struct Unread {
     pub(super) bytes: u64,
-    /// Where the first of them are, and why.
+    /// Addresses of the first of them, and why.
     pub(super) first: Option<(u64, Error)>,
 }
 
