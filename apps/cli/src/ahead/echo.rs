@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow};
 use kumiki_sys::sentence::with_causes;
 use nix::sys::fanotify::{EventFFlags, Fanotify, InitFlags, MarkFlags, MaskFlags};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::CWD;
 
 use crate::Verdict;
@@ -29,6 +29,8 @@ use crate::Verdict;
 const READY: &str = "ready";
 /// Folders that stay open until the library's threads have opened them for themselves.
 const FOLDERS: usize = 64;
+/// Time without an opening after which none stays open.
+const IDLE: Timespec = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
 /// Parents that are looked at for one that belongs to the command, and processes that are remembered.
 const ABOVE: usize = 32;
 const PROCESSES: usize = 4096;
@@ -102,8 +104,11 @@ pub(super) fn run(words: &[OsString]) -> Result<Verdict> {
             PollFd::from_borrowed_fd(events.as_fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::IN),
         ];
-        if poll(&mut waits, None).is_err() {
-            continue;
+        match poll(&mut waits, (!folders.is_empty()).then_some(&IDLE)) {
+            // What is open keeps a file system mounted.
+            Ok(0) => folders.clear(),
+            Ok(_) => {}
+            Err(_) => continue,
         }
         // Who has started it closes this end when the command has ended.
         if !waits[1].revents().is_empty() {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -122,6 +122,7 @@ const READER: &str = r#"
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 int main(int count, char **words)
 {
@@ -143,6 +144,9 @@ int main(int count, char **words)
 		closedir(folder);
 	}
 	printf("%ld\n", files);
+	fflush(stdout);
+	if (getenv("PAUSE"))
+		sleep(5);
 	return 5;
 }
 "#;
@@ -176,6 +180,35 @@ fn what_a_static_program_opens_is_watched_and_asked_ahead() {
             assert!(opened >= 10, "{said}");
         }
     }
+}
+
+/// Files and folders below a folder that processes have open.
+fn open_below(folder: &Path) -> usize {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let open = processes.filter_map(|process| fs::read_dir(process.path().join("fd")).ok());
+    let links =
+        open.flat_map(|open| open.flatten().filter_map(|open| open.path().read_link().ok()));
+    links.filter(|path| path.starts_with(folder)).count()
+}
+
+#[test]
+fn after_a_while_what_watches_a_static_program_holds_nothing_open() {
+    let home = Home::new();
+    let tree = tree(&home);
+    let Some(program) = alone(&home, READER) else { return };
+    let folders = ["a", "b", "c"].map(|name| tree.path().join(name));
+    let mut command = home.start(&["ahead", "--"]);
+    command.arg(program).args(folders).env("PAUSE", "1");
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "60\n");
+    let is_closed = (0..40).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        open_below(tree.path()) == 0
+    });
+    assert!(is_closed && child.try_wait().unwrap().is_none(), "it holds folders open");
+    assert_eq!(child.wait().unwrap().code(), Some(5));
 }
 
 #[test]
