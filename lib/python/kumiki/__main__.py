@@ -1,5 +1,5 @@
-"""`python -m kumiki [--say] (SCRIPT | -m MODULE | -c CODE) [ARGUMENT …]`: a program as it is, whose children are
-made by kumiki."""
+"""`python -m kumiki [--say] [--reload] (SCRIPT | -m MODULE | -c CODE) [ARGUMENT …]`: a program as it is, whose children
+are made by kumiki."""
 
 import builtins
 import importlib.machinery
@@ -11,19 +11,25 @@ import sys
 import types
 from typing import Any
 
+from . import _template
 from ._instead import put_in_place
 
-_USAGE = "usage: python -m kumiki [--say] (SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...]"
+_USAGE = "usage: python -m kumiki [--say] [--reload] (SCRIPT | -m MODULE | -c CODE) [ARGUMENT ...]"
 
 
 def main() -> None:
     words = sys.argv[1:]
-    says = words[:1] == ["--say"]
-    words = words[says:]
+    says = False
+    while words[:1] in (["--say"], ["--reload"]):
+        if words.pop(0) == "--say":
+            says = True
+        else:
+            _template.reloads = True
     if words[:1] in (["-h"], ["--help"]):
         print(_USAGE)
         print("Runs a Python program whose subprocesses are made without a fork.")
         print("--say tells of each start which way it went, on standard error.")
+        print("--reload has templates, and multiprocessing's start method \"kumiki\", notice code that changes.")
         return
     if not words or words[0].startswith("-") and (words[0] not in ("-m", "-c") or len(words) < 2):
         sys.exit(_USAGE)

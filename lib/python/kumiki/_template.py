@@ -40,6 +40,9 @@ _subprocess: Any = subprocess
 
 _logger = logging.getLogger("kumiki")
 
+#: What a template does where its program does not say: `python -m kumiki --reload`.
+reloads = False
+
 
 class TemplateError(RuntimeError):
     """A template that cannot make children, or a child that ended without a result."""
@@ -51,7 +54,8 @@ class Template:
     modules: names of modules to import.
     setup: a function, called after that: whatever takes long and does not depend on the work.
     env, cwd: its variables and working folder, this program's if nothing is said.
-    reload: before each start look whether a file of its modules has changed, and begin anew if so.
+    reload: before each start look whether a file of its modules has changed, and begin anew if so; if nothing is said,
+    as `python -m kumiki --reload` has it, and else not.
 
     It is a Python of its own, which has nothing of this program but the modules and the main module, which is imported
     there under the name __mp_main__, as multiprocessing's "spawn" does: a script needs its `if __name__ ==
@@ -65,13 +69,13 @@ class Template:
         *,
         env: "Mapping[str, str] | None" = None,
         cwd: "str | os.PathLike[str] | None" = None,
-        reload: bool = False,
+        reload: "bool | None" = None,
     ) -> None:
         if isinstance(modules, str):
             raise TypeError(f"modules {modules!r}: one name, where many are taken; put it into a list")
         self.modules = tuple(modules)
         self._setup = pickle.dumps(setup)
-        self._env, self._cwd, self._reload = env, cwd, reload
+        self._env, self._cwd, self._reload = env, cwd, reloads if reload is None else reload
         self._lock = threading.Lock()
         self._files: "dict[str, tuple[int, int] | None]" = {}
         self._is_closed = self._has_failed = self._is_lost = False
@@ -228,11 +232,7 @@ class Template:
         with self._lock:
             if self._is_closed:
                 raise TemplateError(f"the template (process {self.pid}) is closed")
-            if self._reload and self._has_failed:
-                self._anew()
-            self._await_ready()
-            if self._reload:
-                self._reload_if_changed()
+            self._await_newest()
             if _ids() != self._ids:
                 raise TemplateError(
                     f"the template (process {self.pid}) has the users and groups {self._ids}, and this program has "
@@ -250,7 +250,14 @@ class Template:
         self._has_failed = self._is_closed = False
         self._begin()
 
-    def _reload_if_changed(self) -> None:
+    def _await_newest(self) -> None:
+        """Ready, with its code as it is by now if that is to be noticed."""
+        if not self._reload:
+            self._await_ready()
+            return
+        if self._has_failed:
+            self._anew()
+        self._await_ready()
         changed = [file for file, mark in zip(self._files, _marks(self._files)) if self._files[file] != mark]
         if changed:
             _logger.info("template %d begins anew: %s changed", self.pid, ", ".join(changed))

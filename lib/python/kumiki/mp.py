@@ -37,6 +37,10 @@ class _Attached:
 
     def __init__(self, control: Any, pid: int) -> None:
         self._control, self.pid = control, pid
+        self._lock = threading.Lock()
+
+    def _await_newest(self) -> None:
+        """It is ready, or this process would not be, and what has changed is its program's to notice."""
 
     def _how(self) -> str:
         return "nobody here knows how"
@@ -125,10 +129,9 @@ class Popen(popen_fork.Popen):
         # What the process sees this one's end by.
         theirs, ours = os.pipe()
         try:
-            if isinstance(of, Template):
-                of.ready()
-            handed = [of._control.fileno(), theirs, *self._fds]
-            self._child = _Worker(of, packed.getvalue(), handed)
+            with of._lock:
+                of._await_newest()
+                self._child = _Worker(of, packed.getvalue(), [of._control.fileno(), theirs, *self._fds])
             self._child._await_start()
         except BaseException:
             os.close(ours)

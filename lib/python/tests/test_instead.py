@@ -38,6 +38,27 @@ if __name__ == "__main__":
         print(error)
     sys.exit(5)
 """
+CHANGES = """
+import multiprocessing, pathlib
+import kumiki.mp, kumiki_changing
+
+def tell():
+    print(kumiki_changing.value(), flush=True)
+
+def told():
+    print(template.run(kumiki_changing.value), flush=True)
+    made = context.Process(target=tell)
+    made.start()
+    made.join()
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context("kumiki")
+    multiprocessing.set_forkserver_preload(["kumiki_changing"])
+    with kumiki.Template(["kumiki_changing"]) as template:
+        told()
+        pathlib.Path(kumiki_changing.__file__).write_text("def value(): return 22\\n")
+        told()
+"""
 SPAWNS = """
 import os, signal, sys
 
@@ -152,6 +173,13 @@ class Instead(unittest.TestCase):
         self.assertRegex(lines[1], "'echo' by subprocess: a preexec_fn")
         self.assertEqual(lines[2], "kumiki: '/bin/sh' by kumiki")
         self.assertEqual(len([line for line in lines if sys.executable in line]), 2, lines)
+
+    def test_code_that_changes_is_noticed_where_that_is_asked(self):
+        self.script.write_text(CHANGES)
+        for says, newest in (("--say", "1"), ("--reload", "22")):
+            pathlib.Path(self.script.parent, "kumiki_changing.py").write_text("def value(): return 1\n")
+            ours = self.run_it("-m", "kumiki", says, self.script)
+            self.assertEqual(ours.stdout.split(), ["1", "1", newest, newest], ours.stderr)
 
     def test_posix_spawn_is_that_of_os(self):
         self.script.write_text(SPAWNS)
