@@ -97,7 +97,8 @@ pub(crate) fn stress(name: Name) -> Result<ExitCode> {
             "test --package kumiki-resource --test stress -- --nocapture".to_owned()
         }
         Name::Places => "test --package kumiki-places --test places -- --ignored --nocapture \
-                         a_hundred_thousand_calls healed_fifty_times killed_a_hundred_times nor_is_it_two"
+                         a_hundred_thousand_calls healed_fifty_times killed_a_hundred_times taken_over_a_hundred_times \
+                         moved_a_hundred_times nor_is_it_two"
             .to_owned(),
         Name::Scale => "test --package kumiki-places --test places -- --ignored --nocapture \
                         a_thousand_places"
