@@ -14,28 +14,29 @@
 //!
 //! All of it is under one lock, which only the pool's threads take; requests are made without it.
 
-use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
+mod known;
+mod leaving;
+mod second;
+
+use std::os::fd::{IntoRawFd, RawFd};
+use std::sync::atomic::Ordering;
 
 use crate::counts::{self, Count};
-use crate::demand::{Class, Kind};
+use crate::demand::Kind;
 use crate::folder::{Folder, Listing, Warmth};
 use crate::inbox::{BY_NAMES, Visit, Want, Word};
-use crate::kept::{Finding, Kept};
-use crate::names::{Name, Names};
+use crate::kept::Kept;
 use crate::shared::Shared;
-use crate::table::{self, Key, Listed};
+use crate::table::{self, Key};
 use crate::text::Text;
 use crate::uses::{FOLDERS, Uses, Way};
 use crate::worth::Worth;
 
-use rustix::fs::FileType;
+use known::{Known, Step, is_on};
+use leaving::{AGE, AGE_HINDERING, Leave};
 
 /// Jobs that are looked at for one that may be made now.
 const LOOK: usize = 64;
-/// Folders that the program begins after it has used a name of another one, until it has left that behind;
-/// and where that hinders.
-const AGE: u32 = 128;
-const AGE_HINDERING: u32 = 4;
 /// Folders found warm one after the other until nothing is asked any more.
 const WARM: u32 = 32;
 /// Bytes of names at a time.
@@ -81,28 +82,6 @@ enum Job {
     Enter(Number, u32),
 }
 
-/// A listed folder.
-#[derive(Debug)]
-struct Known {
-    turn: u8,
-    folder: Folder,
-    names: Names,
-    files: u32,
-    folders: u32,
-    /// Next position of each kind.
-    attributes: u32,
-    contents: u32,
-    descend: u32,
-    /// Requests made of it.
-    asked_attributes: u32,
-    asked_contents: u32,
-    /// Requests under way that use its descriptor.
-    busy: u32,
-    is_visited: bool,
-    /// Number of the program's visit when it was listed.
-    since: u32,
-}
-
 /// Moments at which the program has come to a folder that was listed here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Come {
@@ -111,25 +90,6 @@ enum Come {
     /// Come to while it was listed ahead.
     Meanwhile,
     NotYet,
-}
-
-/// Folders that are left: those that are old, or of these the ones that take room ahead of the program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Leave {
-    Old,
-    InVain,
-}
-
-/// Outcome of a step of a job.
-#[expect(clippy::large_enum_variant, reason = "it is taken apart at once, and a box needs memory")]
-enum Step {
-    Task(Task),
-    /// No room ahead of the program.
-    NoRoom,
-    /// Not before something is known that is being tried.
-    NotYet,
-    /// Nothing is left of it, or it is not wanted.
-    Done,
 }
 
 /// The walk of one process.
@@ -193,35 +153,11 @@ impl Walk {
         self.has_keeper = false;
     }
 
-    /// True for the one who looks again after a while whether folders may be closed.
-    pub(crate) fn keep(&mut self, shared: &Shared) -> bool {
-        let is_keeper = !self.has_keeper && self.known.iter().any(Option::is_some);
-        if is_keeper {
-            self.has_keeper = true;
-            self.moved = moved(shared);
-        }
-        is_keeper
-    }
-
-    /// Closes all folders if the program has used nothing for that long: what is open keeps a file system mounted.
-    pub(crate) fn kept(&mut self, shared: &Shared, is_late: bool) {
-        self.has_keeper = false;
-        if is_late && moved(shared) == self.moved {
-            (0..self.known.len()).for_each(|at| self.leave_idle(shared, at));
-        }
-    }
-
-    fn leave_idle(&mut self, shared: &Shared, at: usize) {
-        if self.known.get(at).and_then(Option::as_ref).is_some_and(|known| known.busy == 0) {
-            drop(self.leave(shared, at));
-        }
-    }
-
     /// The next request, if one may be made now.
     pub(crate) fn take(&mut self, shared: &Shared) -> Option<Task> {
         loop {
             self.read(shared);
-            self.worth.missed(shared.missed.load(std::sync::atomic::Ordering::Relaxed));
+            self.worth.missed(shared.missed.load(Ordering::Relaxed));
             let (task, is_hindered) = self.first(shared);
             if task.is_some()
                 || !is_hindered
@@ -259,23 +195,6 @@ impl Walk {
             }
         }
         (None, is_hindered)
-    }
-
-    /// Contents of the folder that was listed first, where the program opens files in a second pass.
-    fn first_of_second_pass(&mut self, shared: &Shared) -> Option<Task> {
-        loop {
-            let rest = self.known.iter().enumerate().filter_map(|(at, known)| {
-                let known = known.as_ref().filter(|known| known.contents < known.names.len())?;
-                Some((known.since, Number { folder: at as u16, turn: known.turn }))
-            });
-            let (_, number) = rest.min_by_key(|(since, _)| *since)?;
-            match self.step(shared, Job::Ask(number, Kind::Contents)) {
-                Step::Task(task) => return Some(task),
-                // All of its names were looked through, and there is the next one.
-                Step::Done if self.of(number)?.contents == self.of(number)?.names.len() => {}
-                Step::Done | Step::NoRoom | Step::NotYet => return None,
-            }
-        }
     }
 
     /// Reads what the program's threads have told.
@@ -417,7 +336,7 @@ impl Walk {
         };
         *turn = turn.wrapping_add(1);
         let number = Number { folder: at as u16, turn: *turn };
-        let now = shared.visits.load(std::sync::atomic::Ordering::Relaxed);
+        let now = shared.visits.load(Ordering::Relaxed);
         let is_visited = come != Come::NotYet;
         let mut known = Known::new(number.turn, folder, listing.names, now, is_visited);
         known.enter(shared, number);
@@ -442,7 +361,7 @@ impl Walk {
     /// The program has gone from a folder, which was listed only now, into this one.
     pub(crate) fn came_from(&mut self, shared: &Shared, key: Key) {
         if let Some(place) = shared.table.find(key) {
-            let now = shared.visits.load(std::sync::atomic::Ordering::Relaxed);
+            let now = shared.visits.load(Ordering::Relaxed);
             shared.uses.visit(&shared.demand, place, now);
         }
     }
@@ -499,263 +418,5 @@ impl Walk {
             return None;
         }
         self.known.iter().position(Option::is_none)
-    }
-
-    /// Leaves folders that the program has left behind; true if there were some.
-    fn leave_old(&mut self, shared: &Shared, age: u32, why: Leave) -> bool {
-        let now = shared.visits.load(std::sync::atomic::Ordering::Relaxed);
-        let age = age << shared.demand.passes_behind();
-        let mut some = false;
-        for at in 0..self.known.len() {
-            let Some(Some(known)) = self.known.get(at) else { continue };
-            let last = shared.uses.of(at as u16).map_or(0, |uses| uses.last()).max(known.since);
-            // One that was listed ahead is ahead for longer.
-            let age = if known.is_visited { age } else { age.saturating_mul(4) };
-            let is_old = now.wrapping_sub(last) >= age && known.busy == 0;
-            if is_old && (why == Leave::Old || known.takes_room(shared, at as u16)) {
-                drop(self.leave(shared, at));
-                some = true;
-            }
-        }
-        some
-    }
-
-    fn leave_oldest(&mut self, shared: &Shared) {
-        let idle = self.known.iter().enumerate().filter_map(|(at, known)| {
-            let known = known.as_ref().filter(|known| known.busy == 0 && known.is_visited)?;
-            let last = shared.uses.of(at as u16).map_or(0, |uses| uses.last());
-            Some((at, last.max(known.since)))
-        });
-        if let Some((at, _)) = idle.min_by_key(|(_, last)| *last) {
-            drop(self.leave(shared, at));
-        }
-    }
-
-    /// Takes a folder out, and counts what was used of it.
-    fn leave(&mut self, shared: &Shared, at: usize) -> Option<Known> {
-        let known = self.known.get_mut(at).and_then(Option::take)?;
-        let uses = shared.uses.of(at as u16)?;
-        let sum = uses.sum(known.files, known.folders);
-        // From now on uses are late ones.
-        let turn = known.turn.wrapping_add(1);
-        if let Some(next) = self.turns.get_mut(at) {
-            *next = turn;
-        }
-        uses.begin(turn, 0, Way::Listed);
-        shared.demand.attributes.left(known.asked_attributes.saturating_sub(sum.used_attributes));
-        shared.demand.contents.left(known.asked_contents.saturating_sub(sum.used_contents));
-        if known.is_visited {
-            shared.demand.leave(sum.class, sum.files, sum.folders, sum.visited);
-        } else {
-            shared.demand.lists.left(1);
-        }
-        let number = Number { folder: at as u16, turn: known.turn };
-        self.jobs.retain(|job| match job {
-            Job::Begin(_) => true,
-            Job::Ask(folder, _) | Job::Descend(folder) | Job::Enter(folder, _) => *folder != number,
-        });
-        Some(known)
-    }
-}
-
-/// A number that changes whenever the program begins a folder or uses a name.
-fn moved(shared: &Shared) -> u32 {
-    let visits = shared.visits.load(std::sync::atomic::Ordering::Relaxed);
-    visits.wrapping_add(shared.demand.uses())
-}
-
-fn is_on(shared: &Shared, number: Number, kind: Kind) -> bool {
-    let is_of = |class| is_on_for(shared, number, kind, class);
-    is_of(Class::File) || is_of(Class::Folder)
-}
-
-/// Uses of names of this folder say more than those of others', and those of folders to which the program comes in the same
-/// way more than those of all.
-fn is_on_for(shared: &Shared, number: Number, kind: Kind, class: Class) -> bool {
-    let Some(uses) = shared.uses.of(number.folder) else { return false };
-    let own = match (kind, class) {
-        // One that opens in a second pass has opened none yet.
-        (Kind::Contents, Class::File) if shared.demand.passes_behind() == 0 => uses.opens(),
-        _ => None,
-    };
-    let classes: &[Class] = if class == Class::Folder { &[Class::Folder] } else { uses.classes() };
-    own.unwrap_or_else(|| classes.iter().any(|class| shared.demand.is_on(kind, *class)))
-}
-
-fn has_room(shared: &Shared, kind: Kind) -> bool {
-    let names = shared.names.load(std::sync::atomic::Ordering::Relaxed);
-    let bytes = shared.bytes.load(std::sync::atomic::Ordering::Relaxed);
-    shared.demand.has_room(kind, names, bytes)
-}
-
-fn class(name: &Name<'_>) -> Class {
-    match name.kind {
-        FileType::Directory => Class::Folder,
-        _ => Class::File,
-    }
-}
-
-impl Known {
-    fn new(turn: u8, folder: Folder, names: Names, since: u32, is_visited: bool) -> Self {
-        let all = (0..names.len()).filter_map(|position| names.get(position));
-        let folders = all.filter(|name| class(name) == Class::Folder).count() as u32;
-        Known {
-            turn,
-            files: names.len() - folders,
-            folders,
-            folder,
-            names,
-            attributes: 0,
-            contents: 0,
-            descend: 0,
-            asked_attributes: 0,
-            asked_contents: 0,
-            busy: 0,
-            is_visited,
-            since,
-        }
-    }
-
-    /// True if it was listed, or names of it were asked, and the program has not come to that.
-    fn takes_room(&self, shared: &Shared, number: u16) -> bool {
-        let Some(uses) = shared.uses.of(number) else { return true };
-        let sum = uses.sum(self.files, self.folders);
-        !self.is_visited
-            || self.asked_attributes > sum.used_attributes
-            || self.asked_contents > sum.used_contents
-    }
-
-    fn key(&self, name: &Name<'_>) -> Key {
-        Key::of(self.folder.device, name.inode)
-    }
-
-    /// Has its names stand in the table. One that stood there keeps what was asked and used of it.
-    fn enter(&mut self, shared: &Shared, number: Number) {
-        for position in 0..self.names.len() {
-            let Some(name) = self.names.get(position) else { continue };
-            let key = self.key(&name);
-            let kept = shared.table.find(key).map_or(0, table::Place::flags);
-            let flags = match class(&name) {
-                Class::File => kept,
-                _ => kept | table::FOLDER,
-            };
-            let listed = Listed { folder: number.folder, turn: number.turn, position };
-            shared.table.put(key, listed, flags);
-        }
-    }
-
-    fn ask(
-        &mut self,
-        shared: &Shared,
-        (worth, kept): (&mut Worth, &mut Kept),
-        number: Number,
-        kind: Kind,
-    ) -> Step {
-        let settings = shared.settings;
-        let device = self.folder.device;
-        let finding = match kind == Kind::Contents && self.folder.may_forget {
-            true => kept.of(device),
-            false => Finding::Kept,
-        };
-        // What is read would be forgotten when the program opens it.
-        let kind = if finding == Finding::Forgotten { Kind::Attributes } else { kind };
-        loop {
-            let position = if kind == Kind::Contents { self.contents } else { self.attributes };
-            let Some(name) = self.names.get(position) else { return Step::Done };
-            let class = class(&name);
-            let is_of_kind = kind == Kind::Attributes || class == Class::File;
-            let place = shared.table.find(self.key(&name));
-            let flags = place.map_or(0, |place| place.flags());
-            let had = match kind {
-                Kind::Contents => table::ASKED_OPEN | table::OPENED,
-                _ => table::ASKED | table::TOUCHED,
-            };
-            let text = Text::of(name.name);
-            let is_asked = is_of_kind && is_on_for(shared, number, kind, class) && flags & had == 0;
-            if !is_asked && !is_on(shared, number, kind) {
-                return Step::Done;
-            }
-            if is_asked && !has_room(shared, kind) {
-                return Step::NoRoom;
-            }
-            if is_asked && finding == Finding::Tried {
-                return Step::NotYet;
-            }
-            match kind {
-                Kind::Contents => self.contents += 1,
-                _ => self.attributes += 1,
-            }
-            let (true, Some(text), Some(place)) = (is_asked, text, place) else { continue };
-            // Contents are in blocks of their own.
-            let is_by_block = kind == Kind::Attributes && !settings.is_all_cold;
-            if is_by_block && worth.is_near(self.folder.device, name.inode) {
-                continue;
-            }
-            if flags & (table::ASKED | table::TOUCHED) == 0 {
-                place.mark(table::ASKED);
-                self.asked_attributes += 1;
-                shared.demand.attributes.asked();
-                counts::add(Count::Asked, 1);
-            }
-            if kind == Kind::Contents {
-                place.mark(table::ASKED_OPEN);
-                self.asked_contents += 1;
-                shared.demand.contents.asked();
-                counts::add(Count::Opened, 1);
-            }
-            let tries = (finding == Finding::Unknown).then_some(device);
-            if tries.is_some() {
-                kept.set(device, Finding::Tried);
-            }
-            self.busy += 1;
-            let descriptor = self.folder.open.as_raw_fd();
-            return Step::Task(Task::Ask { folder: number, descriptor, name: text, kind, tries });
-        }
-    }
-
-    /// Lists a folder in it that the program uses names of.
-    fn enter_below(&mut self, shared: &Shared, number: Number, position: u32) -> Step {
-        let Some(name) = self.names.get(position) else { return Step::Done };
-        let key = self.key(&name);
-        let place = shared.table.find(key);
-        let (Some(name), Some(place)) = (Text::of(name.name), place) else { return Step::Done };
-        if place.mark(table::ASKED_LIST) & table::ASKED_LIST != 0 {
-            return Step::Done;
-        }
-        place.mark(table::LISTING);
-        shared.demand.lists.asked();
-        counts::add(Count::ListedAhead, 1);
-        self.busy += 1;
-        let descriptor = self.folder.open.as_raw_fd();
-        Step::Task(Task::Below { above: number, descriptor, name, key, way: Way::Named })
-    }
-
-    fn descend(&mut self, shared: &Shared, number: Number) -> Step {
-        if !shared.demand.is_on(Kind::Folders, Class::Folder) {
-            return Step::Done;
-        }
-        loop {
-            let Some(name) = self.names.get(self.descend) else { return Step::Done };
-            let key = self.key(&name);
-            let place = shared.table.find(key);
-            let had = table::VISITED | table::ASKED_LIST;
-            let is_listed = place.is_some_and(|place| place.flags() & had != 0);
-            let is_asked = class(&name) == Class::Folder && !is_listed;
-            if is_asked && !has_room(shared, Kind::Folders) {
-                return Step::NoRoom;
-            }
-            let text = Text::of(name.name);
-            self.descend += 1;
-            let (true, Some(name), Some(place)) = (is_asked, text, place) else { continue };
-            place.mark(table::ASKED_LIST | table::LISTING);
-            shared.demand.lists.asked();
-            counts::add(Count::ListedAhead, 1);
-            self.busy += 1;
-            let descriptor = self.folder.open.as_raw_fd();
-            // What it opens below one that it does not list, it does not list either.
-            let is_by_names = shared.uses.of(number.folder).is_some_and(Uses::is_by_names);
-            let way = if is_by_names { Way::Named } else { Way::Ahead };
-            return Step::Task(Task::Below { above: number, descriptor, name, key, way });
-        }
     }
 }

@@ -1,0 +1,248 @@
+//! A listed folder: what of its names is asked next.
+
+use std::os::fd::AsRawFd;
+use std::sync::atomic::Ordering;
+
+use rustix::fs::FileType;
+
+use super::{Number, Task};
+use crate::counts::{self, Count};
+use crate::demand::{Class, Kind};
+use crate::folder::Folder;
+use crate::kept::{Finding, Kept};
+use crate::names::{Name, Names};
+use crate::shared::Shared;
+use crate::table::{self, Key, Listed};
+use crate::text::Text;
+use crate::uses::{Uses, Way};
+use crate::worth::Worth;
+
+/// A listed folder.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) turn: u8,
+    pub(super) folder: Folder,
+    pub(super) names: Names,
+    pub(super) files: u32,
+    pub(super) folders: u32,
+    /// Next position of each kind.
+    attributes: u32,
+    pub(super) contents: u32,
+    descend: u32,
+    /// Requests made of it.
+    pub(super) asked_attributes: u32,
+    pub(super) asked_contents: u32,
+    /// Requests under way that use its descriptor.
+    pub(super) busy: u32,
+    pub(super) is_visited: bool,
+    /// Number of the program's visit when it was listed.
+    pub(super) since: u32,
+}
+
+/// Outcome of a step of a job.
+#[expect(clippy::large_enum_variant, reason = "it is taken apart at once, and a box needs memory")]
+pub(super) enum Step {
+    Task(Task),
+    /// No room ahead of the program.
+    NoRoom,
+    /// Not before something is known that is being tried.
+    NotYet,
+    /// Nothing is left of it, or it is not wanted.
+    Done,
+}
+
+pub(super) fn is_on(shared: &Shared, number: Number, kind: Kind) -> bool {
+    let is_of = |class| is_on_for(shared, number, kind, class);
+    is_of(Class::File) || is_of(Class::Folder)
+}
+
+/// Uses of names of this folder say more than those of others', and those of folders to which the program comes in the same
+/// way more than those of all.
+fn is_on_for(shared: &Shared, number: Number, kind: Kind, class: Class) -> bool {
+    let Some(uses) = shared.uses.of(number.folder) else { return false };
+    let own = match (kind, class) {
+        // One that opens in a second pass has opened none yet.
+        (Kind::Contents, Class::File) if shared.demand.passes_behind() == 0 => uses.opens(),
+        _ => None,
+    };
+    let classes: &[Class] = if class == Class::Folder { &[Class::Folder] } else { uses.classes() };
+    own.unwrap_or_else(|| classes.iter().any(|class| shared.demand.is_on(kind, *class)))
+}
+
+fn has_room(shared: &Shared, kind: Kind) -> bool {
+    let names = shared.names.load(Ordering::Relaxed);
+    let bytes = shared.bytes.load(Ordering::Relaxed);
+    shared.demand.has_room(kind, names, bytes)
+}
+
+fn class(name: &Name<'_>) -> Class {
+    match name.kind {
+        FileType::Directory => Class::Folder,
+        _ => Class::File,
+    }
+}
+
+impl Known {
+    pub(super) fn new(turn: u8, folder: Folder, names: Names, since: u32, is_visited: bool) -> Self {
+        let all = (0..names.len()).filter_map(|position| names.get(position));
+        let folders = all.filter(|name| class(name) == Class::Folder).count() as u32;
+        Known {
+            turn,
+            files: names.len() - folders,
+            folders,
+            folder,
+            names,
+            attributes: 0,
+            contents: 0,
+            descend: 0,
+            asked_attributes: 0,
+            asked_contents: 0,
+            busy: 0,
+            is_visited,
+            since,
+        }
+    }
+
+    /// True if it was listed, or names of it were asked, and the program has not come to that.
+    pub(super) fn takes_room(&self, shared: &Shared, number: u16) -> bool {
+        let Some(uses) = shared.uses.of(number) else { return true };
+        let sum = uses.sum(self.files, self.folders);
+        !self.is_visited
+            || self.asked_attributes > sum.used_attributes
+            || self.asked_contents > sum.used_contents
+    }
+
+    fn key(&self, name: &Name<'_>) -> Key {
+        Key::of(self.folder.device, name.inode)
+    }
+
+    /// Has its names stand in the table. One that stood there keeps what was asked and used of it.
+    pub(super) fn enter(&mut self, shared: &Shared, number: Number) {
+        for position in 0..self.names.len() {
+            let Some(name) = self.names.get(position) else { continue };
+            let key = self.key(&name);
+            let kept = shared.table.find(key).map_or(0, table::Place::flags);
+            let flags = match class(&name) {
+                Class::File => kept,
+                _ => kept | table::FOLDER,
+            };
+            let listed = Listed { folder: number.folder, turn: number.turn, position };
+            shared.table.put(key, listed, flags);
+        }
+    }
+
+    pub(super) fn ask(
+        &mut self,
+        shared: &Shared,
+        (worth, kept): (&mut Worth, &mut Kept),
+        number: Number,
+        kind: Kind,
+    ) -> Step {
+        let settings = shared.settings;
+        let device = self.folder.device;
+        let finding = match kind == Kind::Contents && self.folder.may_forget {
+            true => kept.of(device),
+            false => Finding::Kept,
+        };
+        // What is read would be forgotten when the program opens it.
+        let kind = if finding == Finding::Forgotten { Kind::Attributes } else { kind };
+        loop {
+            let position = if kind == Kind::Contents { self.contents } else { self.attributes };
+            let Some(name) = self.names.get(position) else { return Step::Done };
+            let class = class(&name);
+            let is_of_kind = kind == Kind::Attributes || class == Class::File;
+            let place = shared.table.find(self.key(&name));
+            let flags = place.map_or(0, |place| place.flags());
+            let had = match kind {
+                Kind::Contents => table::ASKED_OPEN | table::OPENED,
+                _ => table::ASKED | table::TOUCHED,
+            };
+            let text = Text::of(name.name);
+            let is_asked = is_of_kind && is_on_for(shared, number, kind, class) && flags & had == 0;
+            if !is_asked && !is_on(shared, number, kind) {
+                return Step::Done;
+            }
+            if is_asked && !has_room(shared, kind) {
+                return Step::NoRoom;
+            }
+            if is_asked && finding == Finding::Tried {
+                return Step::NotYet;
+            }
+            match kind {
+                Kind::Contents => self.contents += 1,
+                _ => self.attributes += 1,
+            }
+            let (true, Some(text), Some(place)) = (is_asked, text, place) else { continue };
+            // Contents are in blocks of their own.
+            let is_by_block = kind == Kind::Attributes && !settings.is_all_cold;
+            if is_by_block && worth.is_near(self.folder.device, name.inode) {
+                continue;
+            }
+            if flags & (table::ASKED | table::TOUCHED) == 0 {
+                place.mark(table::ASKED);
+                self.asked_attributes += 1;
+                shared.demand.attributes.asked();
+                counts::add(Count::Asked, 1);
+            }
+            if kind == Kind::Contents {
+                place.mark(table::ASKED_OPEN);
+                self.asked_contents += 1;
+                shared.demand.contents.asked();
+                counts::add(Count::Opened, 1);
+            }
+            let tries = (finding == Finding::Unknown).then_some(device);
+            if tries.is_some() {
+                kept.set(device, Finding::Tried);
+            }
+            self.busy += 1;
+            let descriptor = self.folder.open.as_raw_fd();
+            return Step::Task(Task::Ask { folder: number, descriptor, name: text, kind, tries });
+        }
+    }
+
+    /// Lists a folder in it that the program uses names of.
+    pub(super) fn enter_below(&mut self, shared: &Shared, number: Number, position: u32) -> Step {
+        let Some(name) = self.names.get(position) else { return Step::Done };
+        let key = self.key(&name);
+        let place = shared.table.find(key);
+        let (Some(name), Some(place)) = (Text::of(name.name), place) else { return Step::Done };
+        if place.mark(table::ASKED_LIST) & table::ASKED_LIST != 0 {
+            return Step::Done;
+        }
+        place.mark(table::LISTING);
+        shared.demand.lists.asked();
+        counts::add(Count::ListedAhead, 1);
+        self.busy += 1;
+        let descriptor = self.folder.open.as_raw_fd();
+        Step::Task(Task::Below { above: number, descriptor, name, key, way: Way::Named })
+    }
+
+    pub(super) fn descend(&mut self, shared: &Shared, number: Number) -> Step {
+        if !shared.demand.is_on(Kind::Folders, Class::Folder) {
+            return Step::Done;
+        }
+        loop {
+            let Some(name) = self.names.get(self.descend) else { return Step::Done };
+            let key = self.key(&name);
+            let place = shared.table.find(key);
+            let had = table::VISITED | table::ASKED_LIST;
+            let is_listed = place.is_some_and(|place| place.flags() & had != 0);
+            let is_asked = class(&name) == Class::Folder && !is_listed;
+            if is_asked && !has_room(shared, Kind::Folders) {
+                return Step::NoRoom;
+            }
+            let text = Text::of(name.name);
+            self.descend += 1;
+            let (true, Some(name), Some(place)) = (is_asked, text, place) else { continue };
+            place.mark(table::ASKED_LIST | table::LISTING);
+            shared.demand.lists.asked();
+            counts::add(Count::ListedAhead, 1);
+            self.busy += 1;
+            let descriptor = self.folder.open.as_raw_fd();
+            // What it opens below one that it does not list, it does not list either.
+            let is_by_names = shared.uses.of(number.folder).is_some_and(Uses::is_by_names);
+            let way = if is_by_names { Way::Named } else { Way::Ahead };
+            return Step::Task(Task::Below { above: number, descriptor, name, key, way });
+        }
+    }
+}
