@@ -17,6 +17,9 @@ pub(crate) enum Kind {
     Folders,
 }
 
+/// Number of kinds.
+pub(crate) const KINDS: usize = 3;
+
 /// Names that a program uses alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {

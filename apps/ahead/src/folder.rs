@@ -5,14 +5,15 @@
 //! Folders below are opened by `openat2`, never across a mount.
 
 use std::ffi::CStr;
+use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{
     Advice, AtFlags, CWD, FileType, Mode, OFlags, RawDir, ResolveFlags, Statx, StatxAttributes,
-    StatxFlags, fadvise, fstatfs, fstatvfs, openat, openat2, statx,
+    StatxFlags, fadvise, fstat, fstatfs, fstatvfs, openat, openat2, statx,
 };
-use rustix::io::{Errno, pread};
+use rustix::io::{Errno, ReadWriteFlags, pread, preadv2};
 
 use crate::clock::sleeps;
 use crate::kept::Finding;
@@ -63,6 +64,8 @@ pub(crate) struct Folder {
     pub(crate) device: u64,
     /// True if its file system may forget what was read of a file (`kept`).
     pub(crate) may_forget: bool,
+    /// True if it tells whether a read would sleep.
+    pub(crate) tells_contents: bool,
 }
 
 /// State of a folder's names: in the kernel's memory, or not.
@@ -184,7 +187,8 @@ fn known(open: OwnedFd) -> Option<Folder> {
     }
     let (device, inode) = identity(open.as_fd())?;
     let may_forget = MAY_FORGET.contains(&kind);
-    Some(Folder { open, key: Key::of(device, inode), device, may_forget })
+    let tells_contents = TELL_CONTENTS.contains(&kind);
+    Some(Folder { open, key: Key::of(device, inode), device, may_forget, tells_contents })
 }
 
 /// Kinds of which some forget what was read when a file is opened again: FUSE (virtiofs, too), 9p, NFS, CIFS, SMB.
@@ -247,15 +251,31 @@ pub(crate) fn ask(above: BorrowedFd<'_>, name: &CStr) {
     let _ = look(above, name);
 }
 
-/// Asks for a name's attributes, and the first bytes of a file; gives how many.
+/// Outcome of a request for contents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Contents {
+    /// Bytes that were asked for.
+    pub(crate) bytes: u64,
+    /// They were not in memory, as far as the file system tells.
+    pub(crate) were_cold: bool,
+}
+
+/// Asks for a name's attributes, and the first bytes of a file. Whether these were in memory is asked of a file system that
+/// tells it: the request does not wait for them, and so does not show it.
 ///
 /// They are read by advice: unlike a read it leaves the access time alone. Opening breaks others' leases as the
 /// program's own opening does, and waits for nobody.
-pub(crate) fn ask_contents(above: BorrowedFd<'_>, name: &CStr) -> u64 {
-    let Some(bytes) = first_bytes(above, name) else { return 0 };
-    let Ok(open) = open_below(above, name, TO_READ) else { return 0 };
+pub(crate) fn ask_contents(above: BorrowedFd<'_>, name: &CStr, tells: bool) -> Contents {
+    let Some(bytes) = first_bytes(above, name) else { return Contents::default() };
+    let unseen = tells.then(|| open_below(above, name, TO_READ | OFlags::NOATIME).ok()).flatten();
+    let warmth = unseen.as_ref().map_or(Warmth::Unknown, |open| try_read(open.as_fd()));
+    if warmth == Warmth::Warm {
+        return Contents { bytes, were_cold: false };
+    }
+    let open = unseen.map_or_else(|| open_below(above, name, TO_READ), Ok);
+    let Ok(open) = open else { return Contents::default() };
     let _ = fadvise(&open, 0, std::num::NonZeroU64::new(bytes), Advice::WillNeed);
-    bytes
+    Contents { bytes, were_cold: warmth == Warmth::Cold }
 }
 
 const TO_READ: OFlags = OFlags::RDONLY
@@ -346,6 +366,48 @@ pub(crate) fn try_one(open: BorrowedFd<'_>, name: &CStr) -> Warmth {
     }
 }
 
+/// Kinds of which opening a file of a known name does not sleep, and that tell whether a read would: ext4, XFS, Btrfs, F2FS,
+/// bcachefs, overlayfs.
+const TELL_CONTENTS: [i64; 6] =
+    [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0xca45_1a4e, 0x794c_7630];
+
+/// Tries without sleeping whether the first bytes of a file are in memory. That leaves its access time alone: unknown where
+/// this user may not read so.
+pub(crate) fn try_contents(above: BorrowedFd<'_>, name: &CStr) -> Warmth {
+    let Ok(all) = fstatvfs(above) else { return Warmth::Unknown };
+    if !fstatfs(above).is_ok_and(|all| TELL_CONTENTS.contains(&all.f_type)) {
+        return Warmth::Unknown;
+    }
+    let resolve = ResolveFlags::CACHED | ResolveFlags::NO_XDEV;
+    let open = match openat2(above, name, TO_READ | OFlags::NOATIME, Mode::empty(), resolve) {
+        Err(Errno::PERM) if has_no_access_times(&all) => {
+            openat2(above, name, TO_READ, Mode::empty(), resolve)
+        }
+        opened => opened,
+    };
+    open.map_or(Warmth::Unknown, |open| try_read(open.as_fd()))
+}
+
+/// True if a file that the program has just opened is a regular one, and reading it would sleep. Its access time is what the program
+/// changes now.
+pub(crate) fn is_read_slow(open: BorrowedFd<'_>) -> bool {
+    fstatfs(open).is_ok_and(|all| TELL_CONTENTS.contains(&all.f_type))
+        && fstat(open).is_ok_and(|stat| {
+            FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && stat.st_size > 0
+        })
+        && try_read(open) == Warmth::Cold
+}
+
+/// Tries without sleeping to read a file's first byte.
+fn try_read(open: BorrowedFd<'_>) -> Warmth {
+    let mut byte = [0];
+    match preadv2(open, &mut [IoSliceMut::new(&mut byte)], 0, ReadWriteFlags::NOWAIT) {
+        Ok(1) => Warmth::Warm,
+        Err(Errno::AGAIN) => Warmth::Cold,
+        Ok(_) | Err(_) => Warmth::Unknown,
+    }
+}
+
 /// A number as text.
 fn decimal(number: i32, text: &mut [u8; 12]) -> Option<&CStr> {
     use std::io::Write;
@@ -389,9 +451,13 @@ mod tests {
             let opened = below(open.as_fd(), name).is_some();
             assert_eq!(opened, name == c"..", "{name:?}");
         }
-        assert_eq!(ask_contents(open.as_fd(), c"file"), 4);
-        assert_eq!(ask_contents(open.as_fd(), c"below"), 0);
-        assert_eq!(ask_contents(open.as_fd(), c"link"), 0);
+        for tells in [true, false] {
+            let asked = |name| ask_contents(open.as_fd(), name, tells);
+            assert_eq!(asked(c"file"), Contents { bytes: 4, were_cold: false });
+            assert_eq!((asked(c"below").bytes, asked(c"link").bytes), (0, 0));
+        }
+        assert_ne!(try_contents(open.as_fd(), c"file"), Warmth::Cold);
+        assert_eq!(try_contents(open.as_fd(), c"link"), Warmth::Unknown);
     }
 
     #[test]

@@ -23,7 +23,7 @@ use rustix::process::{Resource, getrlimit};
 use crate::clock::{now, sleeps};
 use crate::counts::{self, Count};
 use crate::demand::Kind;
-use crate::folder::{self, Folder, Listing};
+use crate::folder::{self, Contents, Folder, Listing};
 use crate::inbox::{BY_NAMES, BY_PATH};
 use crate::kept::Finding;
 use crate::life::Claim;
@@ -33,6 +33,7 @@ use crate::signals::{to_its_end, without_signals};
 use crate::state::{self, Mode, State};
 use crate::uses::Way;
 use crate::walk::{Task, Walk};
+use crate::worth;
 
 /// Bytes of a thread's stack; the C library may ask for more.
 const STACK_BYTES: [usize; 3] = [128 << 10, 512 << 10, 2 << 20];
@@ -301,8 +302,8 @@ fn work(state: &'static State) {
 }
 
 /// Has the hooks be quiet again, where everything is in memory.
-fn rest(state: &State, walk: &mut Walk, slept_ns: u64, is_of_attributes: bool) {
-    walk.took(slept_ns, is_of_attributes);
+fn rest(state: &State, walk: &mut Walk, slept_ns: u64, kind: Kind) {
+    walk.took(slept_ns, kind);
     if walk.is_all_warm() && !state.shared.settings.is_all_cold {
         // It was in vain: the next try is later.
         state.shared.demand.wait_longer();
@@ -344,11 +345,11 @@ fn make_request(state: &State, descriptors: BorrowedFd<'_>, task: Task) {
             let slept_ns = slept_ns();
             if let Ok(mut walk) = state.walk.lock() {
                 if let Some((above, listing)) = above {
-                    walk.begun(&state.shared, above, listing, Way::Listed);
+                    walk.begun(&state.shared, (above, listing), Way::Listed, false);
                     walk.came_from(&state.shared, folder.key);
                 }
-                walk.begun(&state.shared, folder, listing, way);
-                rest(state, &mut walk, slept_ns, false);
+                walk.begun(&state.shared, (folder, listing), way, visit.is_under_way);
+                rest(state, &mut walk, slept_ns, Kind::Folders);
             }
         }
         Task::Below { above, descriptor, name, key, way } => {
@@ -362,13 +363,13 @@ fn make_request(state: &State, descriptors: BorrowedFd<'_>, task: Task) {
                 match found {
                     Some((listing, folder)) => {
                         walk.listed(&state.shared, folder, listing, way);
-                        rest(state, &mut walk, slept_ns, false);
+                        rest(state, &mut walk, slept_ns, Kind::Folders);
                     }
                     None => state.shared.demand.lists.left(1),
                 }
             }
         }
-        Task::Ask { folder, descriptor, name, kind, tries } => {
+        Task::Ask { folder, descriptor, name, kind, tries, tells } => {
             // SAFETY: as above.
             let open = unsafe { BorrowedFd::borrow_raw(descriptor) };
             let found = tries.map(|device| {
@@ -378,23 +379,28 @@ fn make_request(state: &State, descriptors: BorrowedFd<'_>, task: Task) {
                 }
                 found
             });
+            let mut spared_ns = 0;
             match kind {
                 Kind::Contents => {
-                    let bytes = match found {
-                        Some(Finding::Forgotten) => 0,
-                        _ => folder::ask_contents(open, name.as_c()),
+                    let contents = match found {
+                        Some(Finding::Forgotten) => Contents::default(),
+                        _ => folder::ask_contents(open, name.as_c(), tells),
                     };
+                    let bytes = contents.bytes;
                     if state.shared.demand.contents.read(bytes).is_multiple_of(LOOKED_OF) {
                         look_for_room(state);
                     }
                     counts::add(Count::Bytes, bytes);
+                    if contents.were_cold {
+                        spared_ns = worth::SLEPT_NS;
+                    }
                 }
                 _ => folder::ask(open, name.as_c()),
             }
-            let slept_ns = slept_ns();
+            let slept_ns = slept_ns().max(spared_ns);
             if let Ok(mut walk) = state.walk.lock() {
                 walk.finished(folder);
-                rest(state, &mut walk, slept_ns, kind == Kind::Attributes);
+                rest(state, &mut walk, slept_ns, kind);
             }
         }
     }

@@ -5,14 +5,17 @@
 //! has looked up are in no memory, and tell nothing by themselves: a program that only lists never sleeps for them.
 //! So a folder is cold only where something has slept, too. Where the listing has, it is cold also if its names are in memory: file
 //! systems of a network bring the attributes along with the listing (NFS, FUSE), and the next folder's has to be asked for.
+//!
+//! Where another program has looked at all names before, only reads sleep, which are not seen here. So where the thread has slept and
+//! opened files, the contents of one are tried.
 
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 
-use rustix::fs::{Mode, OFlags, RawDir, openat};
+use rustix::fs::{FileType, Mode, OFlags, RawDir, openat};
 
 use crate::clock::{now, sleeps};
-use crate::folder::{Warmth, is_left_alone, try_one};
+use crate::folder::{Warmth, is_left_alone, try_contents, try_one};
 
 /// A listing that took longer and slept has waited for the disk.
 const SLEPT_NS: u64 = 50_000;
@@ -38,8 +41,26 @@ impl Found {
     const NOTHING: Self = Found { warmth: Warmth::Unknown, is_large: false };
 }
 
-/// Tries a folder that this thread has open; `has_slept` if the program has slept in a call of late.
-pub(crate) fn probe(folder: BorrowedFd<'_>, has_slept: bool) -> Found {
+/// Calls in which the program may have slept of late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slept {
+    /// One that was seen to take long.
+    pub(crate) in_call: bool,
+    pub(crate) in_read: InRead,
+}
+
+/// Reads of what the program opens, which nobody sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InRead {
+    No,
+    /// It has opened files and slept.
+    Maybe,
+    /// It is about to: a file that it has just opened is not in memory.
+    Now,
+}
+
+/// Tries a folder that this thread has open.
+pub(crate) fn probe(folder: BorrowedFd<'_>, slept: Slept) -> Found {
     if is_left_alone(folder) {
         return Found::NOTHING;
     }
@@ -55,24 +76,32 @@ pub(crate) fn probe(folder: BorrowedFd<'_>, has_slept: bool) -> Found {
     let mut next = entries.next();
     let is_slow = now().saturating_sub(began) >= SLEPT_NS;
     let is_listing_cold = is_slow && sleeps() != before;
-    if !has_slept && !is_listing_cold {
+    let are_names_slow = slept.in_call || is_listing_cold;
+    if !are_names_slow && slept.in_read == InRead::No {
         return Found { warmth: Warmth::Warm, is_large: false };
     }
-    let (mut tries, mut warmth, mut bytes) = (0, Warmth::Unknown, 0);
+    let (mut tries, mut warmth, mut contents, mut bytes) = (0, Warmth::Unknown, Warmth::Unknown, 0);
     while let Some(Ok(entry)) = next {
         bytes += ENTRY_HEAD + entry.file_name().count_bytes();
         let is_hidden = entry.file_name().to_bytes().first() == Some(&b'.');
         if tries < TRIES && warmth != Warmth::Cold && !is_hidden {
             tries += 1;
-            match try_one(folder, entry.file_name()) {
-                Warmth::Unknown => {}
-                found => warmth = found,
+            let found = try_one(folder, entry.file_name());
+            if found != Warmth::Unknown {
+                warmth = found;
+            }
+            let is_tried = slept.in_read == InRead::Maybe && contents == Warmth::Unknown;
+            if is_tried && found == Warmth::Warm && entry.file_type() == FileType::RegularFile {
+                contents = try_contents(folder, entry.file_name());
             }
         }
         // What more there is would be a second call.
         next = if entries.is_buffer_empty() { None } else { entries.next() };
     }
-    if is_listing_cold && warmth == Warmth::Warm {
+    if !are_names_slow || is_listing_cold && warmth == Warmth::Warm {
+        warmth = if is_listing_cold { Warmth::Cold } else { Warmth::Warm };
+    }
+    if contents == Warmth::Cold || slept.in_read == InRead::Now {
         warmth = Warmth::Cold;
     }
     Found { warmth, is_large: bytes >= LARGE }

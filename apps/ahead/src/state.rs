@@ -58,6 +58,8 @@ pub(crate) struct State {
     pub(crate) due: AtomicU8,
     /// Files that were opened slowly one after the other, of those that were timed.
     pub(crate) slow_opens: AtomicU8,
+    /// Files opened to be read, of the calls that are watched, since their contents were tried last.
+    pub(crate) reads: AtomicU32,
     /// Number of times that the thread had slept that tried a folder last.
     pub(crate) sleeps: AtomicU32,
     /// Key of the first folder that was found cold and was worth no threads; zero if there is none.

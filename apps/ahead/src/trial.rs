@@ -19,7 +19,7 @@ const FORBIDDEN: u8 = 2;
 static VERDICT: AtomicU8 = AtomicU8::new(UNKNOWN);
 
 /// Calls that the pool makes and the program may never have made.
-const CALLS: [c_long; 27] = [
+const CALLS: [c_long; 28] = [
     libc::SYS_openat2,
     libc::SYS_openat,
     libc::SYS_statx,
@@ -28,6 +28,7 @@ const CALLS: [c_long; 27] = [
     libc::SYS_fadvise64,
     libc::SYS_lseek,
     libc::SYS_pread64,
+    libc::SYS_preadv2,
     libc::SYS_close_range,
     libc::SYS_futex,
     libc::SYS_prlimit64,

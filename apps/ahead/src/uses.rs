@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
-use crate::demand::{Class, Demand, Kind, Left};
+use crate::demand::{Class, Demand, KINDS, Kind, Left};
 use crate::table::{ASKED, ASKED_OPEN, FOLDER, OPENED, Place, TOUCHED, VISITED};
 
 /// Folders at a time.
@@ -17,6 +17,9 @@ const TOLD: u32 = 8;
 const AT_ONCE: u32 = 2;
 /// Files opened that tell the same.
 const TOLD_OPEN: u32 = 2;
+
+/// Names used last by which the order is judged: one in 720 drawn orders ascends.
+pub(crate) const RECENT: usize = 6;
 
 /// Nobody has asked for it; somebody has, or it is under way; or it was done.
 const UNWANTED: u8 = 0;
@@ -34,6 +37,45 @@ pub(crate) enum Way {
     Named = 2,
 }
 
+/// Positions of the names that were used last in one way. Two threads that add one may lose one.
+#[derive(Debug, Default)]
+pub(crate) struct Recent {
+    count: AtomicU32,
+    positions: [AtomicU32; RECENT],
+}
+
+impl Recent {
+    pub(crate) fn add(&self, position: u32) {
+        let count = self.count();
+        if let Some(place) = self.positions.get(count as usize % RECENT) {
+            place.store(position, Ordering::Relaxed);
+        }
+        self.count.store(count.wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// Names used so far.
+    pub(crate) fn count(&self) -> u32 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// The last ones, the oldest first; none while they are fewer.
+    pub(crate) fn last(&self) -> Option<[u32; RECENT]> {
+        let count = self.count() as usize;
+        (count >= RECENT).then(|| {
+            std::array::from_fn(|at| {
+                let place = self.positions.get((count + at) % RECENT);
+                place.map_or(0, |place| place.load(Ordering::Relaxed))
+            })
+        })
+    }
+
+    /// True at the counts at which the order is judged: a few, and twice as many each time.
+    fn is_to_be_judged(&self) -> bool {
+        let count = self.count();
+        count.is_multiple_of(RECENT as u32) && (count / RECENT as u32).is_power_of_two()
+    }
+}
+
 /// Uses of one folder's names.
 #[derive(Debug, Default)]
 pub(crate) struct Uses {
@@ -49,6 +91,8 @@ pub(crate) struct Uses {
     /// Number of the visit during which one was used last.
     last: AtomicU32,
     wants: [AtomicU8; 2],
+    /// Those that were looked at, opened and gone into.
+    recent: [Recent; KINDS],
 }
 
 /// Sums of a folder that is left.
@@ -77,6 +121,7 @@ impl Uses {
             count.store(0, Ordering::Relaxed);
         }
         self.wants.iter().for_each(|want| want.store(UNWANTED, Ordering::Relaxed));
+        self.recent.iter().for_each(|recent| recent.count.store(0, Ordering::Relaxed));
         self.last.store(now, Ordering::Relaxed);
         self.way.store(way as u8, Ordering::Relaxed);
         self.turn.store(turn, Ordering::Relaxed);
@@ -153,6 +198,14 @@ impl Uses {
         self.last.load(Ordering::Relaxed)
     }
 
+    pub(crate) fn recent(&self, kind: Kind) -> Option<&Recent> {
+        self.recent.get(kind as usize)
+    }
+
+    fn came_to(&self, kind: Kind, position: u32) {
+        self.recent(kind).into_iter().for_each(|recent| recent.add(position));
+    }
+
     fn want(&self, kind: Kind) -> Option<&AtomicU8> {
         self.wants.get(usize::from(kind == Kind::Contents))
     }
@@ -226,7 +279,10 @@ impl AllUses {
             };
             match is_late {
                 true => demand.late(class, Kind::Attributes),
-                false => _ = count.fetch_add(1, Ordering::Relaxed),
+                false => {
+                    count.fetch_add(1, Ordering::Relaxed);
+                    uses.came_to(Kind::Attributes, listed.position);
+                }
             }
             if before & ASKED != 0 && !is_late {
                 uses.used_attributes.fetch_add(1, Ordering::Relaxed);
@@ -245,7 +301,10 @@ impl AllUses {
             }
             match is_late {
                 true => demand.late(class, Kind::Contents),
-                false => _ = uses.files_opened.fetch_add(1, Ordering::Relaxed),
+                false => {
+                    uses.files_opened.fetch_add(1, Ordering::Relaxed);
+                    uses.came_to(Kind::Contents, listed.position);
+                }
             }
             if before & ASKED_OPEN != 0 && !is_late {
                 uses.used_contents.fetch_add(1, Ordering::Relaxed);
@@ -259,7 +318,9 @@ impl AllUses {
         if before & asked != 0 {
             return Seen::Ahead;
         }
-        match !is_late && uses.is_first(kind) {
+        let is_new = before & if kind == Kind::Contents { OPENED } else { TOUCHED } == 0;
+        let is_to_be_judged = || is_new && uses.recent(kind).is_some_and(Recent::is_to_be_judged);
+        match !is_late && (uses.is_first(kind) || is_to_be_judged()) {
             true => Seen::Wanted(kind),
             false => Seen::Nothing,
         }
@@ -276,6 +337,7 @@ impl AllUses {
             Some(uses) if uses.turn.load(Ordering::Relaxed) == listed.turn => {
                 uses.visited.fetch_add(1, Ordering::Relaxed);
                 uses.last.store(now, Ordering::Relaxed);
+                uses.came_to(Kind::Folders, listed.position);
             }
             _ => demand.late(Class::Folder, Kind::Folders),
         }

@@ -9,20 +9,21 @@
 //!   │ descend sub                 │ ──► below: a folder is listed, its jobs go on top
 //!   └─────────────────────────────┘
 //! ```
-//! The order is that of a program that goes depth first, in the order of the folder. One that does otherwise tells
-//! where it is by the folders that it opens: these go on top.
+//! The order is that of a program that goes depth first. One that does otherwise tells where it is by the folders that it
+//! opens: these go on top. Within a folder it is the order in which the program goes through the names (`order`).
 //!
 //! All of it is under one lock, which only the pool's threads take; requests are made without it.
 
 mod known;
 mod leaving;
+mod order;
 mod second;
 
 use std::os::fd::{IntoRawFd, RawFd};
 use std::sync::atomic::Ordering;
 
 use crate::counts::{self, Count};
-use crate::demand::Kind;
+use crate::demand::{Class, KINDS, Kind};
 use crate::folder::{Folder, Listing, Warmth};
 use crate::inbox::{BY_NAMES, Visit, Want, Word};
 use crate::kept::Kept;
@@ -34,6 +35,7 @@ use crate::worth::Worth;
 
 use known::{Known, Step, is_on};
 use leaving::{AGE, AGE_HINDERING, Leave};
+use order::By;
 
 /// Jobs that are looked at for one that may be made now.
 const LOOK: usize = 64;
@@ -70,6 +72,8 @@ pub(crate) enum Task {
         kind: Kind,
         /// Device of which this file shows whether contents are kept.
         tries: Option<u64>,
+        /// Its file system tells whether contents are in memory.
+        tells: bool,
     },
 }
 
@@ -87,6 +91,8 @@ enum Job {
 enum Come {
     /// Told by the program itself.
     Before,
+    /// The same, and it is somewhere in it.
+    UnderWay,
     /// Come to while it was listed ahead.
     Meanwhile,
     NotYet,
@@ -102,6 +108,10 @@ pub(crate) struct Walk {
     /// Folders found warm since the last cold one.
     warm: u32,
     worth: Worth,
+    /// Those asked last were in no memory.
+    are_contents_cold: bool,
+    /// Order in which the program went through the last large folder, of each kind.
+    orders: [By; KINDS],
     pub(crate) kept: Kept,
     /// Somebody looks again after a while, and where the program was when that began.
     has_keeper: bool,
@@ -118,6 +128,8 @@ impl Walk {
             turns: [0; FOLDERS],
             warm: 0,
             worth: Worth::new(),
+            are_contents_cold: false,
+            orders: [By::Folder; KINDS],
             kept: Kept::new(),
             has_keeper: false,
             moved: 0,
@@ -272,6 +284,7 @@ impl Walk {
         match job {
             Job::Begin(visit) => Step::Task(Task::Begin(visit)),
             Job::Ask(number, kind) => {
+                self.judge_order(shared, number, kind);
                 let known = self.known.get_mut(usize::from(number.folder)).and_then(Option::as_mut);
                 let known = known.filter(|known| known.turn == number.turn);
                 let found = (&mut self.worth, &mut self.kept);
@@ -283,6 +296,7 @@ impl Walk {
                 step
             }
             Job::Descend(number) => {
+                self.judge_order(shared, number, Kind::Folders);
                 let open = self.known.iter().flatten().count();
                 let has_room = open < self.open_most;
                 match self.of(number) {
@@ -298,8 +312,15 @@ impl Walk {
     }
 
     /// Takes in a folder to which the program has come before it was listed here.
-    pub(crate) fn begun(&mut self, shared: &Shared, folder: Folder, listing: Listing, way: Way) {
-        self.take_in(shared, (folder, listing), way, Come::Before);
+    pub(crate) fn begun(
+        &mut self,
+        shared: &Shared,
+        found: (Folder, Listing),
+        way: Way,
+        is_under_way: bool,
+    ) {
+        let come = if is_under_way { Come::UnderWay } else { Come::Before };
+        self.take_in(shared, found, way, come);
     }
 
     /// Takes in a folder that was listed ahead.
@@ -325,7 +346,12 @@ impl Walk {
         counts::add(Count::Listed, 1);
         let is_all_cold = shared.settings.is_all_cold;
         let warmth = if is_all_cold { Warmth::Cold } else { listing.warmth };
-        self.judge(warmth);
+        // Names in memory say nothing of the contents: these are weighed as they are asked.
+        let are_contents_asked =
+            folder.tells_contents && shared.demand.is_on(Kind::Contents, Class::File);
+        if !(warmth == Warmth::Warm && are_contents_asked) {
+            self.judge(warmth);
+        }
         let bytes: usize = self.known.iter().flatten().map(|known| known.names.bytes()).sum();
         if bytes + listing.names.bytes() > MOST_BYTES {
             self.leave_old(shared, AGE_HINDERING, Leave::Old);
@@ -338,7 +364,9 @@ impl Walk {
         let number = Number { folder: at as u16, turn: *turn };
         let now = shared.visits.load(Ordering::Relaxed);
         let is_visited = come != Come::NotYet;
-        let mut known = Known::new(number.turn, folder, listing.names, now, is_visited);
+        let names = (listing.names, self.orders);
+        let mut known = Known::new(number.turn, folder, names, now, is_visited);
+        known.is_under_way = come == Come::UnderWay;
         known.enter(shared, number);
         if come == Come::Meanwhile {
             shared.demand.lists.used();
@@ -348,12 +376,12 @@ impl Walk {
         let Some(uses) = shared.uses.of(number.folder) else { return };
         uses.begin(number.turn, now, way);
         self.push(Job::Descend(number));
-        if warmth == Warmth::Cold {
-            for kind in [Kind::Attributes, Kind::Contents] {
-                if is_on(shared, number, kind) {
-                    uses.wanted(kind);
-                    self.push(Job::Ask(number, kind));
-                }
+        for kind in [Kind::Attributes, Kind::Contents] {
+            let is_cold = warmth == Warmth::Cold
+                || kind == Kind::Contents && are_contents_asked && self.are_contents_cold;
+            if is_cold && is_on(shared, number, kind) {
+                uses.wanted(kind);
+                self.push(Job::Ask(number, kind));
             }
         }
     }
@@ -376,8 +404,12 @@ impl Walk {
     }
 
     /// Counts a request by the time that it slept in, if it did.
-    pub(crate) fn took(&mut self, ns: u64, is_of_attributes: bool) {
-        if self.worth.took(ns, is_of_attributes) && !is_of_attributes {
+    pub(crate) fn took(&mut self, ns: u64, kind: Kind) {
+        let has_slept = self.worth.took(ns, kind == Kind::Attributes);
+        if kind == Kind::Contents {
+            self.are_contents_cold = has_slept;
+        }
+        if has_slept && kind != Kind::Attributes {
             // Names whose attributes came with their listing are in memory: that says nothing of listings and contents.
             self.warm = 0;
         }

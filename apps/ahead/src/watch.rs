@@ -14,7 +14,7 @@ use crate::errno;
 use crate::folder::{self, Warmth};
 use crate::inbox::{BY_NAMES, BY_PATH, Visit, Want, Word};
 use crate::pool;
-use crate::probe;
+use crate::probe::{self, InRead, Slept};
 use crate::shared::Shared;
 use crate::signals;
 use crate::state::{self, Mode, State};
@@ -38,6 +38,8 @@ const SLEPT_NS: u64 = 50_000;
 /// tried by `tried_of`.
 const ALL_OF: u32 = 9;
 const FIRST: u32 = 64;
+/// Files opened to be read after which a sleep may have been for their contents.
+const READS: u32 = 4;
 /// Share of `tried_of` after which a slow call has a folder tried.
 const SLOW_SHARE: u32 = 8;
 /// Uses of which one tells the pool that there is room again.
@@ -93,15 +95,25 @@ impl Call {
     }
 
     /// The call has opened a file by this path, which begins at that folder of the program.
-    pub(crate) fn opened(self, descriptor: c_int, at: c_int, path: &CStr) {
+    pub(crate) fn opened(self, descriptor: c_int, at: c_int, path: &CStr, flags: c_int) {
         let took = now().saturating_sub(self.began);
         if self.reason != Reason::Active {
+            if flags & (libc::O_ACCMODE | libc::O_DIRECTORY) == libc::O_RDONLY {
+                // A guess, as two threads may count one.
+                let reads = self.state.reads.load(Ordering::Relaxed);
+                self.state.reads.store(reads.saturating_add(1), Ordering::Relaxed);
+            }
             let slow = &self.state.slow_opens;
             let in_a_row =
                 if took >= SLEPT_NS { slow.load(Ordering::Relaxed).saturating_add(1) } else { 0 };
             slow.store(in_a_row, Ordering::Relaxed);
             self.slow(took);
-            return named_quietly(self.state, self.reason, at, path);
+            // A small folder was cold and worth no threads; and now each file of it is slow.
+            let is_cold = in_a_row >= SLOW_OPENS
+                && self.reason == Reason::Early
+                && self.state.first_cold.load(Ordering::Relaxed) != 0;
+            let reason = if is_cold { Reason::Followed } else { self.reason };
+            return named_quietly(self.state, reason, descriptor, (at, path));
         }
         // SAFETY: the program's call has just opened it; where another thread has closed it already, the kernel
         // says so, or it is another file, and one use is counted for the wrong name.
@@ -237,7 +249,7 @@ fn named(state: &State, path: &CStr) {
 /// Watches while nothing is asked ahead. The call may be made anywhere: nothing waits, and threads are
 /// started only where it is sure that no handler of a signal is under way.
 #[cold]
-fn named_quietly(state: &'static State, reason: Reason, at: c_int, path: &CStr) {
+fn named_quietly(state: &'static State, reason: Reason, opened: c_int, (at, path): (c_int, &CStr)) {
     if reason == Reason::Early {
         return;
     }
@@ -247,13 +259,16 @@ fn named_quietly(state: &'static State, reason: Reason, at: c_int, path: &CStr) 
         state.change(Mode::Quiet, Mode::Off);
     } else if reason == Reason::Sample {
         unlisted.sampled(sleeps());
+    } else if at >= 0 && !path.to_bytes().contains(&b'/') {
+        under_way(state, opened, at);
     } else if is_by_path(at, path)
         && unlisted.has_slept(sleeps())
         && let Some(habit) = habit(state, path)
     {
         // Another open folder for a moment, in the program's table: the pool is not there yet.
         let open = folder::open_unseen(habit.folder.as_c());
-        let is_worth = open.is_some_and(|open| is_worth_a_start(state, open.as_fd(), true));
+        let slept = slept_for(opened);
+        let is_worth = open.is_some_and(|open| is_worth_a_start(state, open.as_fd(), slept));
         let is_told = is_worth
             && signals::are_without_handler()
             && pool::start(state)
@@ -263,6 +278,35 @@ fn named_quietly(state: &'static State, reason: Reason, at: c_int, path: &CStr) 
         }
     }
     errno::set(before);
+}
+
+/// The thread has slept between openings; this is the last one.
+fn slept_for(opened: c_int) -> Slept {
+    // SAFETY: the program's call has just opened it; another thread may have closed it, or opened another one.
+    let is_slow = folder::is_read_slow(unsafe { BorrowedFd::borrow_raw(opened) });
+    Slept { in_call: true, in_read: if is_slow { InRead::Now } else { InRead::No } }
+}
+
+/// The program has opened a name of a folder that it has open: tar in its one large folder, whose names were all in memory when
+/// that was begun.
+fn under_way(state: &'static State, opened: c_int, at: c_int) {
+    let unlisted = &state.shared.unlisted;
+    // SAFETY: the program's call has just begun at it.
+    let folder = unsafe { BorrowedFd::borrow_raw(at) };
+    if unlisted.has_slept(sleeps())
+        && let Some((device, inode)) = folder::identity(folder)
+        && unlisted.count(Key::of(device, inode)) == Opening::Habit
+    {
+        if is_worth_a_start(state, folder, slept_for(opened))
+            && signals::are_without_handler()
+            && pool::start(state)
+        {
+            let visits = state.shared.visits.load(Ordering::Relaxed);
+            tell_of(state, folder, Told::UnderWay(at), visits);
+        } else {
+            unlisted.forget(Key::of(device, inode));
+        }
+    }
 }
 
 /// True for a path that leads to the same file from the pool's threads.
@@ -294,7 +338,7 @@ fn habit(state: &State, path: &CStr) -> Option<Habit> {
 
 /// Tells of a folder whose names are worth knowing; false if nobody could be told.
 fn tell_names(state: &State, habit: &Habit) -> bool {
-    let visit = Visit { descriptor: BY_NAMES, key: habit.key };
+    let visit = Visit { descriptor: BY_NAMES, key: habit.key, is_under_way: false };
     let inbox = state.shared.inbox.try_lock();
     let is_told = inbox.is_ok_and(|mut inbox| inbox.push_path(habit.folder, visit));
     if is_told {
@@ -412,9 +456,11 @@ pub(crate) fn reads(descriptor: c_int, start: Start) {
 }
 
 /// The way to a folder, as the pool is told.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Told<'path> {
     Open(c_int),
+    /// The same, after some of its names.
+    UnderWay(c_int),
     By(&'path CStr),
 }
 
@@ -460,12 +506,18 @@ fn see(state: &'static State, begun: Begun, open: BorrowedFd<'_>, told: Told<'_>
             // Of another thread it is another count: then it is a guess.
             let sleeps = sleeps() as u32;
             let has_slept = state.sleeps.swap(sleeps, Ordering::Relaxed) != sleeps;
-            let has_slept = state.due.swap(0, Ordering::Relaxed) != 0 && has_slept
+            let in_call = state.due.swap(0, Ordering::Relaxed) != 0 && has_slept
                 || state.shared.settings.is_echo;
-            if !is_turn && !has_slept {
+            if !is_turn && !in_call {
                 return;
             }
-            if is_worth_a_start(state, open, has_slept) && pool::start(state) {
+            let may_have_read = has_slept && state.reads.load(Ordering::Relaxed) >= READS;
+            let in_read = if may_have_read { InRead::Maybe } else { InRead::No };
+            if may_have_read {
+                state.reads.store(0, Ordering::Relaxed);
+            }
+            let slept = Slept { in_call, in_read };
+            if is_worth_a_start(state, open, slept) && pool::start(state) {
                 tell_of(state, open, told, visits);
             }
         }
@@ -478,15 +530,15 @@ fn see(state: &'static State, begun: Begun, open: BorrowedFd<'_>, told: Told<'_>
 }
 
 /// True for a cold folder that is large, or the second one: the threads cost more than a small one's names.
-fn is_worth_a_start(state: &State, open: BorrowedFd<'_>, has_slept: bool) -> bool {
+fn is_worth_a_start(state: &State, open: BorrowedFd<'_>, slept: Slept) -> bool {
     if state.shared.settings.is_all_cold {
         return true;
     }
-    let found = probe::probe(open, has_slept);
+    let found = probe::probe(open, slept);
     // Attributes came with the listing, and each opening is asked of a server.
     let is_cold = match found.warmth {
         Warmth::Cold => true,
-        Warmth::Warm => has_slept && state.slow_opens.load(Ordering::Relaxed) >= SLOW_OPENS,
+        Warmth::Warm => slept.in_call && state.slow_opens.load(Ordering::Relaxed) >= SLOW_OPENS,
         Warmth::Unknown => false,
     };
     if !is_cold {
@@ -508,11 +560,15 @@ fn tell_of(state: &State, open: BorrowedFd<'_>, told: Told<'_>, visits: u32) {
     if let Some(place) = state.shared.table.find(key) {
         state.shared.uses.visit(&state.shared.demand, place, visits);
     }
+    let visit =
+        |descriptor| Visit { descriptor, key, is_under_way: told == Told::UnderWay(descriptor) };
     match told {
-        Told::Open(descriptor) => tell(state, Word::Visit(Visit { descriptor, key })),
+        Told::Open(descriptor) | Told::UnderWay(descriptor) => {
+            tell(state, Word::Visit(visit(descriptor)));
+        }
         Told::By(path) => {
             if let (Some(path), Ok(mut inbox)) = (Text::of(path), state.shared.inbox.try_lock()) {
-                inbox.push_path(path, Visit { descriptor: BY_PATH, key });
+                inbox.push_path(path, visit(BY_PATH));
                 drop(inbox);
                 state.shared.work.notify(1);
             }
@@ -571,7 +627,7 @@ mod tests {
         assert!(!enter(&shared, key) && !visited());
         drop(inbox);
         // There is no room.
-        let word = |number| Word::Visit(Visit { descriptor: number, key });
+        let word = |number| Word::Visit(Visit { descriptor: number, key, is_under_way: false });
         let fill = |inbox: &mut crate::inbox::Inbox| (0..).find(|at| !inbox.push(word(*at)));
         let filled = fill(&mut shared.inbox.lock().unwrap()).unwrap();
         assert!(!enter(&shared, key) && !visited());

@@ -6,8 +6,9 @@
 //! larger as long as few sleep: 16 numbers are a block of ext4, 512 what it reads at once. A file system of a network
 //! sleeps for each name, and its blocks stay at one name.
 
-/// A request that slept and took longer has waited for the disk; a shorter sleep was for a lock.
-const SLEPT_NS: u64 = 60_000;
+/// A request that slept and took longer has waited for the disk; a shorter sleep was for a lock. As much at least is spared by
+/// contents that were not in memory, for which no request waits.
+pub(crate) const SLEPT_NS: u64 = 60_000;
 /// Time of a request that did not sleep, with what it takes from the program's caches.
 const COST_NS: i64 = 10_000;
 /// Time spent for nothing until asking ends, and the most that counts for what was gained before.

@@ -36,13 +36,18 @@ pub(super) fn looked(call: Option<Call>, answer: c_int, found: *const impl Ident
     call.looked(device, inode);
 }
 
-pub(super) fn opened(call: Option<Call>, descriptor: c_int, at: c_int, path: *const c_char) {
+pub(super) fn opened(
+    call: Option<Call>,
+    descriptor: c_int,
+    (at, path): (c_int, *const c_char),
+    flags: c_int,
+) {
     let Some(call) = call else { return };
     if descriptor < 0 {
         return call.failed();
     }
     // SAFETY: the call has succeeded, and so read it as a text that ends with a zero.
-    call.opened(descriptor, at, unsafe { CStr::from_ptr(path) });
+    call.opened(descriptor, at, unsafe { CStr::from_ptr(path) }, flags);
 }
 
 macro_rules! looks {
@@ -77,7 +82,7 @@ looks! {
 }
 
 macro_rules! opens {
-    ($($name:ident($($word:ident: $type:ty),*), $from:expr, $path:ident;)*) => { $(
+    ($($name:ident($($word:ident: $type:ty),*), $from:expr, $path:ident, $flags:ident;)*) => { $(
         /// # Safety
         /// As the C library's function of this name.
         #[unsafe(no_mangle)]
@@ -85,21 +90,21 @@ macro_rules! opens {
             let call = watch::begin();
             // SAFETY: as the caller says.
             let answer = unsafe { real::$name($($word),*) };
-            opened(call, answer, $from, $path);
+            opened(call, answer, ($from, $path), $flags);
             answer
         }
     )* };
 }
 
 opens! {
-    open(path: *const c_char, flags: c_int, mode: c_uint), libc::AT_FDCWD, path;
-    open64(path: *const c_char, flags: c_int, mode: c_uint), libc::AT_FDCWD, path;
-    openat(at: c_int, path: *const c_char, flags: c_int, mode: c_uint), at, path;
-    openat64(at: c_int, path: *const c_char, flags: c_int, mode: c_uint), at, path;
-    __open_2(path: *const c_char, flags: c_int), libc::AT_FDCWD, path;
-    __open64_2(path: *const c_char, flags: c_int), libc::AT_FDCWD, path;
-    __openat_2(at: c_int, path: *const c_char, flags: c_int), at, path;
-    __openat64_2(at: c_int, path: *const c_char, flags: c_int), at, path;
+    open(path: *const c_char, flags: c_int, mode: c_uint), libc::AT_FDCWD, path, flags;
+    open64(path: *const c_char, flags: c_int, mode: c_uint), libc::AT_FDCWD, path, flags;
+    openat(at: c_int, path: *const c_char, flags: c_int, mode: c_uint), at, path, flags;
+    openat64(at: c_int, path: *const c_char, flags: c_int, mode: c_uint), at, path, flags;
+    __open_2(path: *const c_char, flags: c_int), libc::AT_FDCWD, path, flags;
+    __open64_2(path: *const c_char, flags: c_int), libc::AT_FDCWD, path, flags;
+    __openat_2(at: c_int, path: *const c_char, flags: c_int), at, path, flags;
+    __openat64_2(at: c_int, path: *const c_char, flags: c_int), at, path, flags;
 }
 
 macro_rules! streams {
@@ -112,10 +117,12 @@ macro_rules! streams {
             // SAFETY: as the caller says.
             let stream = unsafe { real::$name(path, mode) };
             if stream.is_null() {
-                opened(call, -1, libc::AT_FDCWD, path);
+                opened(call, -1, (libc::AT_FDCWD, path), libc::O_RDONLY);
             } else {
                 // SAFETY: a stream that the C library has just opened.
-                opened(call, unsafe { libc::fileno(stream) }, libc::AT_FDCWD, path);
+                let descriptor = unsafe { libc::fileno(stream) };
+                // One that is written is taken for one that is read: it is rare, and a guess.
+                opened(call, descriptor, (libc::AT_FDCWD, path), libc::O_RDONLY);
             }
             stream
         }

@@ -32,7 +32,10 @@ unsafe extern "C-unwind" fn syscall(
     match number {
         libc::SYS_statx => looked(call, short, e as *const libc::statx),
         libc::SYS_newfstatat => looked(call, short, c as *const libc::stat),
-        libc::SYS_openat | libc::SYS_openat2 => opened(call, short, a as c_int, b as *const c_char),
+        libc::SYS_openat | libc::SYS_openat2 => {
+            let flags = if number == libc::SYS_openat { c as c_int } else { libc::O_RDONLY };
+            opened(call, short, (a as c_int, b as *const c_char), flags);
+        }
         _ => {}
     }
     answer

@@ -5,16 +5,17 @@ use std::sync::atomic::Ordering;
 
 use rustix::fs::FileType;
 
+use super::order::{By, Orders};
 use super::{Number, Task};
 use crate::counts::{self, Count};
-use crate::demand::{Class, Kind};
+use crate::demand::{Class, KINDS, Kind};
 use crate::folder::Folder;
 use crate::kept::{Finding, Kept};
 use crate::names::{Name, Names};
 use crate::shared::Shared;
 use crate::table::{self, Key, Listed};
 use crate::text::Text;
-use crate::uses::{Uses, Way};
+use crate::uses::{RECENT, Uses, Way};
 use crate::worth::Worth;
 
 /// A listed folder.
@@ -25,16 +26,16 @@ pub(super) struct Known {
     pub(super) names: Names,
     pub(super) files: u32,
     pub(super) folders: u32,
-    /// Next position of each kind.
-    attributes: u32,
-    pub(super) contents: u32,
-    descend: u32,
+    /// The next name of each kind.
+    pub(super) orders: Orders,
     /// Requests made of it.
     pub(super) asked_attributes: u32,
     pub(super) asked_contents: u32,
     /// Requests under way that use its descriptor.
     pub(super) busy: u32,
     pub(super) is_visited: bool,
+    /// The program is somewhere in it, and where is not known yet.
+    pub(super) is_under_way: bool,
     /// Number of the program's visit when it was listed.
     pub(super) since: u32,
 }
@@ -83,7 +84,13 @@ fn class(name: &Name<'_>) -> Class {
 }
 
 impl Known {
-    pub(super) fn new(turn: u8, folder: Folder, names: Names, since: u32, is_visited: bool) -> Self {
+    pub(super) fn new(
+        turn: u8,
+        folder: Folder,
+        (names, by): (Names, [By; KINDS]),
+        since: u32,
+        is_visited: bool,
+    ) -> Self {
         let all = (0..names.len()).filter_map(|position| names.get(position));
         let folders = all.filter(|name| class(name) == Class::Folder).count() as u32;
         Known {
@@ -91,14 +98,13 @@ impl Known {
             files: names.len() - folders,
             folders,
             folder,
+            orders: Orders::begin(&names, by),
             names,
-            attributes: 0,
-            contents: 0,
-            descend: 0,
             asked_attributes: 0,
             asked_contents: 0,
             busy: 0,
             is_visited,
+            is_under_way: false,
             since,
         }
     }
@@ -110,6 +116,27 @@ impl Known {
         !self.is_visited
             || self.asked_attributes > sum.used_attributes
             || self.asked_contents > sum.used_contents
+    }
+
+    /// The program goes another way: what was asked does not take room any more.
+    pub(super) fn give_up(&mut self, shared: &Shared, uses: &Uses, kind: Kind) {
+        let sum = uses.sum(self.files, self.folders);
+        let (asked, used, requests) = match kind {
+            Kind::Attributes => {
+                (&mut self.asked_attributes, sum.used_attributes, &shared.demand.attributes)
+            }
+            Kind::Contents => {
+                (&mut self.asked_contents, sum.used_contents, &shared.demand.contents)
+            }
+            Kind::Folders => return,
+        };
+        requests.left(asked.saturating_sub(used));
+        *asked = used;
+    }
+
+    /// True once each name was looked at.
+    pub(super) fn is_through(&self, kind: Kind) -> bool {
+        self.orders.next(kind) >= self.names.len()
     }
 
     fn key(&self, name: &Name<'_>) -> Key {
@@ -146,8 +173,16 @@ impl Known {
         };
         // What is read would be forgotten when the program opens it.
         let kind = if finding == Finding::Forgotten { Kind::Attributes } else { kind };
+        if self.is_under_way {
+            let uses = shared.uses.of(number.folder).and_then(|uses| uses.recent(kind));
+            let is_known = uses.is_some_and(|uses| uses.count() >= RECENT as u32);
+            if !is_known && self.orders.is_judged(&self.names) {
+                return Step::NotYet;
+            }
+            self.is_under_way = false;
+        }
         loop {
-            let position = if kind == Kind::Contents { self.contents } else { self.attributes };
+            let position = self.orders.next(kind);
             let Some(name) = self.names.get(position) else { return Step::Done };
             let class = class(&name);
             let is_of_kind = kind == Kind::Attributes || class == Class::File;
@@ -168,10 +203,7 @@ impl Known {
             if is_asked && finding == Finding::Tried {
                 return Step::NotYet;
             }
-            match kind {
-                Kind::Contents => self.contents += 1,
-                _ => self.attributes += 1,
-            }
+            self.orders.pass(kind);
             let (true, Some(text), Some(place)) = (is_asked, text, place) else { continue };
             // Contents are in blocks of their own.
             let is_by_block = kind == Kind::Attributes && !settings.is_all_cold;
@@ -196,7 +228,9 @@ impl Known {
             }
             self.busy += 1;
             let descriptor = self.folder.open.as_raw_fd();
-            return Step::Task(Task::Ask { folder: number, descriptor, name: text, kind, tries });
+            let tells = self.folder.tells_contents;
+            let folder = number;
+            return Step::Task(Task::Ask { folder, descriptor, name: text, kind, tries, tells });
         }
     }
 
@@ -222,7 +256,9 @@ impl Known {
             return Step::Done;
         }
         loop {
-            let Some(name) = self.names.get(self.descend) else { return Step::Done };
+            let Some(name) = self.names.get(self.orders.next(Kind::Folders)) else {
+                return Step::Done;
+            };
             let key = self.key(&name);
             let place = shared.table.find(key);
             let had = table::VISITED | table::ASKED_LIST;
@@ -232,7 +268,7 @@ impl Known {
                 return Step::NoRoom;
             }
             let text = Text::of(name.name);
-            self.descend += 1;
+            self.orders.pass(Kind::Folders);
             let (true, Some(name), Some(place)) = (is_asked, text, place) else { continue };
             place.mark(table::ASKED_LIST | table::LISTING);
             shared.demand.lists.asked();

@@ -10,14 +10,14 @@ impl Walk {
     pub(super) fn first_of_second_pass(&mut self, shared: &Shared) -> Option<Task> {
         loop {
             let rest = self.known.iter().enumerate().filter_map(|(at, known)| {
-                let known = known.as_ref().filter(|known| known.contents < known.names.len())?;
+                let known = known.as_ref().filter(|known| !known.is_through(Kind::Contents))?;
                 Some((known.since, Number { folder: at as u16, turn: known.turn }))
             });
             let (_, number) = rest.min_by_key(|(since, _)| *since)?;
             match self.step(shared, Job::Ask(number, Kind::Contents)) {
                 Step::Task(task) => return Some(task),
                 // All of its names were looked through, and there is the next one.
-                Step::Done if self.of(number)?.contents == self.of(number)?.names.len() => {}
+                Step::Done if self.of(number)?.is_through(Kind::Contents) => {}
                 Step::Done | Step::NoRoom | Step::NotYet => return None,
             }
         }

@@ -2,8 +2,11 @@
 //! they must do what they do without.
 
 mod asked;
+mod contents;
 mod names;
 mod odd;
+mod order;
 mod same;
 mod scene;
 mod slow;
+mod strace;

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::scene::{Counts, Group, ahead, at_times, build, has, run};
+use crate::scene::{Counts, Group, ahead, at_times, build, has, library, run};
 use crate::slow::{Slow, Tree};
 
 const ANSWER: Duration = Duration::from_millis(1);
@@ -98,6 +98,36 @@ walked! {
     a_tree_is_read_by_getdents64: "tree-getdents64", "";
     // Nobody is started by a call by number: another folder was read before.
     a_tree_is_read_by_numbers: "tree-numbers", "cold=1";
+}
+
+/// Allocators, and what leaves out fsync: in front of the library and behind it.
+#[test]
+fn beside_other_libraries_in_front_a_program_does_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = build("odd.c", folder.path());
+    let tree = || Tree::wide(10, 12, 500);
+    for other in ["libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libeatmydata.so"] {
+        let (_, found) = run(Command::new("true").env("LD_PRELOAD", other));
+        if !found.stderr.is_empty() {
+            println!("passed over: there is no {other}");
+            continue;
+        }
+        for deed in ["walk", "scan", "fork", "vfork", "close-all"] {
+            let Some(plain) = Slow::mount(tree(), ANSWER) else { return };
+            let mut command = Command::new(&program);
+            let (_, expected) = run(command.arg(deed).current_dir(plain.path()));
+            let ours = library().display().to_string();
+            for both in [format!("{ours}:{other}"), format!("{other}:{ours}")] {
+                let Some(slow) = Slow::mount(tree(), ANSWER) else { return };
+                let mut command = Command::new(&program);
+                let counts = Counts::of(&mut command);
+                command.arg(deed).env("LD_PRELOAD", &both).current_dir(slow.path());
+                let (_, output) = run(&mut command);
+                assert_eq!(output, expected, "{deed} with {both}");
+                assert!(counts.pools() > 0, "{deed} with {both}: nothing was asked ahead");
+            }
+        }
+    }
 }
 
 #[test]

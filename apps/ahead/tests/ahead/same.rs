@@ -1,14 +1,17 @@
 //! Tools on trees at random: their output, exit status and messages are those without the library, as root and as
-//! another user. All folders are taken for cold, so that all of it is asked ahead on any file system.
+//! another user, under a filter of system calls as Docker's, under strace, with 32 descriptors. All folders are taken for cold,
+//! so that all of it is asked ahead on any file system.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fastrand::Rng;
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
 
 use crate::scene::{ahead, has, library, run};
 
@@ -68,7 +71,11 @@ fn fill(folder: &Path, random: &mut Rng, depth: u32) {
                 let to = *random.choice(&[".", "..", "nowhere", "/etc", "a", "b/c"]).unwrap();
                 symlink(to, &at).unwrap();
             }
-            4 => File::create(&at).unwrap().set_len(random.u64(0..2_000_000)).unwrap(),
+            4 => {
+                // Sparse ones, and a few that are large.
+                let most = if random.u8(..20) == 0 { 100_000_000 } else { 2_000_000 };
+                File::create(&at).unwrap().set_len(random.u64(0..most)).unwrap();
+            }
             5 => {
                 fs::write(&at, "unreadable").unwrap();
                 fs::set_permissions(&at, fs::Permissions::from_mode(0o200)).unwrap();
@@ -88,29 +95,99 @@ fn open_up(folder: &Path) {
     let _ = Command::new("chmod").args(["-R", "u+rwx"]).arg(folder).output();
 }
 
+/// Surroundings in which a tool runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Plain,
+    /// System calls are refused as Docker's default profile does.
+    Filter,
+    Strace,
+}
+
+const PLACES: [Place; 3] = [Place::Plain, Place::Filter, Place::Strace];
+
+/// Has this thread, and what it starts, be refused what containers are, as far as a walk may meet it.
+fn confine() {
+    let refuse = |calls: &[i64], errno: i32| {
+        let rules: BTreeMap<_, _> = calls.iter().map(|call| (*call, Vec::new())).collect();
+        let arch = std::env::consts::ARCH.try_into().unwrap();
+        let refused = SeccompAction::Errno(errno as u32);
+        let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, arch).unwrap();
+        apply_filter(&BpfProgram::try_from(filter).unwrap()).unwrap();
+    };
+    let refused = [
+        libc::SYS_fanotify_init,
+        libc::SYS_io_uring_setup,
+        libc::SYS_mount,
+        libc::SYS_name_to_handle_at,
+        libc::SYS_open_by_handle_at,
+        libc::SYS_perf_event_open,
+        libc::SYS_quotactl,
+        libc::SYS_setns,
+        libc::SYS_umount2,
+        libc::SYS_unshare,
+    ];
+    refuse(&refused, libc::EPERM);
+    // So that the C library takes clone(2), whose flags a filter can see.
+    refuse(&[libc::SYS_clone3], libc::ENOSYS);
+}
+
 /// Runs a line in a folder as this user or another one, with the library or without.
-fn tried(line: &str, ground: &Path, is_other: bool, is_ahead: bool) -> std::process::Output {
+fn tried(line: &str, ground: &Path, (place, is_other): (Place, bool), is_ahead: bool) -> Output {
     let out = tempfile::tempdir_in(ground).unwrap();
     fs::set_permissions(out.path(), fs::Permissions::from_mode(0o777)).unwrap();
-    let mut command = Command::new(if is_other { "setpriv" } else { "sh" });
+    let mut words: Vec<&str> = Vec::new();
     if is_other {
-        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "sh"]);
+        words.extend(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]);
     }
-    command.args(["-c", line]).current_dir(ground).env("LC_ALL", "C").env("HOME", ground);
+    let preload = format!("LD_PRELOAD={}", library().display());
+    let cold = format!("{}={}", ALL_COLD.0, ALL_COLD.1);
+    if place == Place::Strace {
+        words.extend(["strace", "-f", "-qq", "-o", "/dev/null"]);
+        if is_ahead {
+            // In front of what it traces, not of itself.
+            words.extend(["-E", &preload, "-E", &cold]);
+        }
+    } else if is_ahead {
+        words.extend(["env", &preload, &cold]);
+    }
+    let line = format!("ulimit -n 32; {line}");
+    words.extend(["sh", "-c", &line]);
+    let mut command = Command::new(words.remove(0));
+    command.args(words).current_dir(ground).env("LC_ALL", "C").env("HOME", ground);
     // One name for both, so that messages are the same.
     let link = ground.join("out");
     let _ = fs::remove_file(&link);
     symlink(out.path(), &link).unwrap();
     command.env("OUT", &link);
-    if is_ahead {
-        command.env("LD_PRELOAD", library()).env(ALL_COLD.0, ALL_COLD.1);
-    }
-    let (_, output) = run(&mut command);
+    let output = std::thread::scope(|threads| {
+        let running = threads.spawn(|| {
+            if place == Place::Filter {
+                confine();
+            }
+            run(&mut command).1
+        });
+        running.join().unwrap()
+    });
     open_up(out.path());
     output
 }
 
-fn same(seeds: impl Iterator<Item = u64>) {
+/// True where strace may trace.
+fn may_trace() -> bool {
+    let words = ["-o", "/dev/null", "true"];
+    let is_so = has("strace")
+        && Command::new("strace").args(words).output().is_ok_and(|output| output.status.success());
+    if !is_so {
+        println!("passed over: strace may not trace here");
+    }
+    is_so
+}
+
+/// Runs all tools on a tree for each seed, in these places in turn.
+fn same(seeds: impl Iterator<Item = u64>, places: &[Place]) {
+    let places: Vec<Place> =
+        places.iter().copied().filter(|place| *place != Place::Strace || may_trace()).collect();
     let is_root = rustix::process::geteuid().is_root();
     let tools: Vec<_> = TOOLS.iter().filter(|(tool, _)| has(tool)).collect();
     for seed in seeds {
@@ -125,53 +202,34 @@ fn same(seeds: impl Iterator<Item = u64>) {
             assert!(made.status.success(), "{made:?}");
         }
         for (tool, line) in &tools {
+            let place = places[seed as usize % places.len()];
             for is_other in [false, true] {
                 if is_other && !(is_root && has("setpriv")) {
                     continue;
                 }
-                let expected = tried(line, ground.path(), is_other, false);
-                let output = tried(line, ground.path(), is_other, true);
+                let how = (place, is_other);
+                let expected = tried(line, ground.path(), how, false);
+                let output = tried(line, ground.path(), how, true);
                 assert_eq!(
                     output, expected,
-                    "seed {seed}, {tool}: {line} (other user: {is_other})"
+                    "seed {seed}, {tool}: {line} ({place:?}, other user: {is_other})"
                 );
             }
         }
         open_up(ground.path());
+        println!("tree {seed}: the same");
     }
 }
 
 #[test]
 fn tools_do_the_same_on_trees_at_random() {
-    same(0..TREES);
+    PLACES.iter().for_each(|place| same(0..TREES, &[*place]));
 }
 
 #[test]
 #[ignore = "long: 200 trees by 10 tools, four times each"]
 fn the_same_for_many_trees() {
-    same(1000..1000 + MANY);
-}
-
-#[test]
-fn under_strace_the_same_is_printed() {
-    if !has("strace") || !has("tar") {
-        return;
-    }
-    let ground = ground();
-    fs::create_dir(ground.path().join("tree")).unwrap();
-    fill(&ground.path().join("tree"), &mut Rng::with_seed(77), 0);
-    let words = ["-f", "-o", "/dev/null", "tar", "-cf", "-", "tree"];
-    let (_, expected) = run(Command::new("strace").args(words).current_dir(ground.path()));
-    if !expected.status.success() && expected.stdout.is_empty() {
-        println!("passed over: strace may not trace here");
-        return;
-    }
-    let mut command = Command::new("strace");
-    let preload = format!("LD_PRELOAD={}", library().display());
-    command.args(["-E", &preload, "-E", "KUMIKI_AHEAD=cold=1"]).args(words);
-    let (_, output) = run(command.current_dir(ground.path()));
-    assert_eq!(output, expected);
-    open_up(ground.path());
+    same(1000..1000 + MANY, &PLACES);
 }
 
 #[test]
