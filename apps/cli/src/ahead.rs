@@ -9,7 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use clap::Args;
 use kumiki_sys::sentence::with_causes;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -147,8 +147,7 @@ fn beside(others: Option<OsString>, library: &OsStr) -> OsString {
 }
 
 fn not_started(error: std::io::Error, word: &OsStr) -> Result<Verdict> {
-    let word = word.to_string_lossy();
-    started::none(anyhow!("{word}: {error}"), &word)
+    started::here(&error, &word.to_string_lossy())
 }
 
 /// Signals to this process, from now on.

@@ -12,6 +12,7 @@ mod disturbed;
 mod docs;
 mod doctor;
 mod duel;
+mod failure;
 mod groups;
 mod image;
 mod lab;
@@ -38,7 +39,6 @@ mod visit;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use kumiki_sys::sentence::with_causes;
 use kumiki_sys::signals::restore_child_signal;
 use kumiki_terminal::{destination, duration, interrupt, percent};
 
@@ -48,6 +48,7 @@ use args::Command;
 const UNREAD: u8 = 141;
 
 /// Finding of a command, apart from errors.
+#[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     Fine,
     /// Success, with the answer no: a regression, nothing that matches.
@@ -72,7 +73,8 @@ fn main() -> ExitCode {
     let words = compare::parted(words);
     let outcome = match groups::parse(words) {
         Ok(cli) => {
-            kumiki_sys::event::to_file().map_err(Into::into).and_then(|()| dispatch(cli.command))
+            let begun = kumiki_sys::event::to_file().map_err(Into::into);
+            begun.and_then(|()| failure::check_form()).and_then(|()| dispatch(cli.command))
         }
         // Help and version are data; clap would print them and not look whether they arrived.
         Err(shown) if !shown.use_stderr() => output::help(&shown).map(|()| Verdict::Fine),
@@ -87,7 +89,7 @@ fn main() -> ExitCode {
         // that SIGPIPE has ended, which needs no message.
         Err(error) if output::is_broken_pipe(&error) => ExitCode::from(UNREAD),
         Err(error) => {
-            output::talk(with_causes(error.as_ref()));
+            failure::tell(&error);
             ExitCode::from(2)
         }
     }

@@ -78,7 +78,7 @@ pub(crate) fn run(args: RunArgs) -> Result<Verdict> {
         };
         let process = match process {
             Ok(process) => process,
-            Err(error) => return started::none(error.into(), &word),
+            Err(error) => return started::at_place(error.into(), &word),
         };
         let outcome = attend(&client, &process, signals).await;
         // It has ended, or is to.

@@ -91,7 +91,7 @@ pub fn ignored() -> impl Fn(i32) -> bool {
 }
 
 /// A signal's number.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signal(u8);
 
 impl Signal {

@@ -5,7 +5,7 @@ use std::fs::File;
 use kumiki_node_wire::module::requests;
 use kumiki_node_wire::window::Window;
 use kumiki_node_wire::wish::CpuOrder;
-use kumiki_node_wire::{Error, ErrorKind, Result};
+use kumiki_node_wire::{Error, ErrorKind, Result, Subject};
 use rustix::io::Errno;
 
 use super::log;
@@ -44,5 +44,5 @@ fn refused(id: u32, error: Errno) -> Error {
         }
         error => (ErrorKind::System, error.to_string()),
     };
-    Error::refused(kind, format!("the cpu of APIC id {id}: {why}"))
+    Error::refused(kind, Subject::Cpu(id), format!("the cpu of APIC id {id}: {why}"))
 }

@@ -24,7 +24,7 @@ use rustix::process::{chdir, chroot, fchdir};
 use super::drivers::load_list;
 use super::root::{BROUGHT, ROOT_AT};
 use super::{PATH, log, root};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 /// Init of a whole system, by the file hierarchy's standard.
 const USUAL: &str = "/sbin/init";
@@ -83,6 +83,7 @@ pub(super) fn root_for(record: &Record, has_root: bool) -> Result<Option<&'stati
         if begin.elapsed() > DISK_LIMIT {
             return Err(Error::refused(
                 ErrorKind::TimedOut,
+                Subject::Word(disk.name.clone()),
                 format!("{} does not come within 30 s", disk.name),
             ));
         }
@@ -108,6 +109,7 @@ pub(super) fn root_for(record: &Record, has_root: bool) -> Result<Option<&'stati
     }
     Err(Error::refused(
         ErrorKind::NotFound,
+        Subject::Word(disk.name.clone()),
         format!("{}: neither it nor a partition of it is an ext4 with {init}", disk.name),
     ))
 }

@@ -14,7 +14,7 @@ use kumiki_node_wire::module::abi;
 use kumiki_rootfs::Program;
 
 use super::{PATH, ending, environment, log, open, root, shared, users};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 /// Interval of looks whether the node is ready.
 const LOOK: Duration = Duration::from_millis(5);
@@ -28,8 +28,13 @@ pub(super) fn program() -> Result<Option<Program>> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(Error::file(PROGRAM, error)),
     };
-    let program: Program = serde_json::from_slice(&text)
-        .map_err(|error| Error::refused(ErrorKind::Damaged, format!("{PROGRAM}: {error}")))?;
+    let program: Program = serde_json::from_slice(&text).map_err(|error| {
+        Error::refused(
+            ErrorKind::Damaged,
+            Subject::File(PROGRAM.into()),
+            format!("{PROGRAM}: {error}"),
+        )
+    })?;
     Ok(Some(program).filter(|program| !program.words.is_empty()))
 }
 

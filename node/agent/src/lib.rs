@@ -43,7 +43,7 @@ use kumiki_node_wire::module::{abi, doorbell};
 use kumiki_node_wire::times::{memory_here, times_here};
 use kumiki_node_wire::window::Window;
 use kumiki_node_wire::{AGENT, time_stamp};
-use kumiki_node_wire::{Error, ErrorKind, Result};
+use kumiki_node_wire::{Error, ErrorKind, Result, Subject, json};
 use rustix::mount::{MountFlags, mount};
 use rustix::process::{WaitOptions, getpid, wait};
 use rustix::system::{finit_module, sethostname};
@@ -229,6 +229,7 @@ fn serve(at: u64) -> Result<()> {
     if !window.is_one() {
         return Err(Error::refused(
             ErrorKind::Protocol,
+            Subject::File(abi::GUEST_DEVICE.into()),
             format!(
                 "{} gives memory that no host's module has made a window: the node was not started \
              by kumiki node start",

@@ -9,7 +9,7 @@ use kumiki_node_wire::AGENT;
 use kumiki_node_wire::module::requests;
 use kumiki_node_wire::window::Window;
 use kumiki_node_wire::wish::MemoryOrder;
-use kumiki_node_wire::{Error, ErrorKind, Result};
+use kumiki_node_wire::{Error, ErrorKind, Result, Subject};
 use rustix::io::Errno;
 use rustix::process::{Signal, set_parent_process_death_signal};
 
@@ -93,5 +93,9 @@ fn refused(address: u64, error: Errno) -> Error {
         Errno::BUSY => (ErrorKind::Busy, "something lies there that does not move"),
         _ => (ErrorKind::System, "the kernel's log may say more"),
     };
-    Error::refused(kind, format!("the memory at {address:#x}: {error}: {why}"))
+    Error::refused(
+        kind,
+        Subject::Address(address),
+        format!("the memory at {address:#x}: {error}: {why}"),
+    )
 }

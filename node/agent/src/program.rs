@@ -49,7 +49,7 @@ impl End for Far<'_> {
         if self.channel.state() == abi::CHANNEL_OPEN {
             return Ok(());
         }
-        Err(Error::refused(ErrorKind::Lost, "the client is gone"))
+        Err(Error::inner(ErrorKind::Lost, "the client is gone"))
     }
 }
 
@@ -147,7 +147,7 @@ fn command(run: Run) -> Result<Command> {
     };
     let Some((name, arguments)) = words.split_first() else {
         return Err(match health {
-            true => Error::refused(ErrorKind::NotFound, "its image names no HEALTHCHECK"),
+            true => Error::inner(ErrorKind::NotFound, "its image names no HEALTHCHECK"),
             false => Error::Protocol("a program without a name".into()),
         });
     };

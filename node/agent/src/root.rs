@@ -27,7 +27,7 @@ use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use super::drivers::load_list;
 use super::log;
 use super::users::Who;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 const IMAGE: &str = "/kumiki/image";
 const OWN: &str = "/kumiki/own";
@@ -98,6 +98,7 @@ pub(super) fn begin() -> Result<bool> {
         if begin.elapsed() > DEVICE_LIMIT {
             return Err(Error::refused(
                 ErrorKind::TimedOut,
+                Subject::File(DEVICE.into()),
                 format!(
                     "{DEVICE} does not come: the kernel has not taken its root's memory for a device"
                 ),
@@ -152,12 +153,19 @@ pub(super) fn enter(command: &mut Command, folder: &str, who: Option<Who>) -> Re
     let found = fs::metadata(within(Path::new(folder)));
     match found {
         Ok(found) if found.is_dir() => {}
-        Ok(_) => return Err(Error::refused(ErrorKind::Invalid, format!("{folder} is no folder"))),
+        Ok(_) => {
+            return Err(Error::refused(
+                ErrorKind::Invalid,
+                Subject::File(folder.into()),
+                format!("{folder} is no folder"),
+            ));
+        }
         Err(error) => return Err(Error::file(folder, error)),
     }
     let root = place();
-    let folder = CString::new(folder)
-        .map_err(|_| Error::refused(ErrorKind::Invalid, "a folder with a zero"))?;
+    let folder = CString::new(folder).map_err(|_| {
+        Error::refused(ErrorKind::Invalid, Subject::File(folder.into()), "a folder with a zero")
+    })?;
     let step = move || -> std::io::Result<()> {
         if let Some(root) = root {
             chroot(root)?;

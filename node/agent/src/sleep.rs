@@ -19,7 +19,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::root;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 const CLOCK: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 /// The time stamp counter with the rate that the host has given, before it is measured.
@@ -106,7 +106,7 @@ impl Talks {
         });
         let others = others.count();
         if others > 0 {
-            return Err(Error::refused(
+            return Err(Error::inner(
                 ErrorKind::Busy,
                 format!(
                     "{others} other {} by a channel of it: end them (kumiki node exec, console, cp, \
@@ -160,7 +160,7 @@ pub(super) fn sleep(
             Errno::OPNOTSUPP => ErrorKind::Unsupported,
             _ => ErrorKind::System,
         };
-        Error::refused(
+        Error::inner(
             kind,
             match error {
                 Errno::BUSY => "a task or a device of it does not sleep".to_owned(),
@@ -194,6 +194,7 @@ fn has_no_folder(mounts: &str) -> Result<()> {
         if kind == "virtiofs" {
             return Err(Error::refused(
                 ErrorKind::Unsupported,
+                Subject::Folder(place.into()),
                 format!(
                     "folder {source} is mounted at {place}, and its driver does not sleep: kumiki node \
                  device rm takes it away"
@@ -215,6 +216,7 @@ fn disks_at_rest() -> Result<Vec<File>> {
             Asked::Used(used) => {
                 return Err(Error::refused(
                     ErrorKind::Busy,
+                    Subject::Word(disk.name.clone()),
                     format!(
                         "disk {} {}: what is kept of it would be written over what is on \
                      the disk when the node starts from that; unmount it (swapoff, losetup -d), or \
@@ -235,6 +237,7 @@ fn clock_is_measured(clock: &Path) -> Result<()> {
         if begin.elapsed() > CLOCK_LIMIT {
             return Err(Error::refused(
                 ErrorKind::TimedOut,
+                Subject::File(clock.into()),
                 format!(
                     "its kernel has not measured its time stamp counter after {CLOCK_LIMIT:?}: try \
                  again later"

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rustix::process::Gid;
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 /// User and groups of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +39,7 @@ fn find(passwd: &str, group: &str, text: &str) -> Result<Who> {
     let unknown = |what: &str, name: &str| {
         Error::refused(
             ErrorKind::NotFound,
+            Subject::Word(name.to_owned()),
             format!("the image's program runs as {what} {name}, whom its /etc lacks"),
         )
     };

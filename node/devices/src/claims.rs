@@ -9,13 +9,14 @@ use kumiki_node_wire::module::sysfs;
 use crate::block;
 use crate::spec::{Assigned, DeviceSpec, Disk, clash};
 use crate::stowed::record_of;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 /// Refuses devices of a node that another node has, or that clash with each other.
 pub fn nobody_has(name: &str, devices: &[Assigned]) -> Result<()> {
     let refused = |device: &Assigned, what: String, other: &str| {
         Error::refused(
             ErrorKind::Busy,
+            Subject::device(name, &device.name),
             format!("node {name}: {}: {what} is {other}'s already: choose another", device.name),
         )
     };
@@ -60,6 +61,7 @@ pub fn host_leaves(disk: &Disk) -> Result<()> {
     };
     Err(Error::refused(
         ErrorKind::Busy,
+        Subject::File(disk.file.clone()),
         format!(
             "disk {} {}: two kernels that have it, one of which writes, destroy what is on it: end \
              that use, or have both read only",

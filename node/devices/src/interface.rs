@@ -10,7 +10,7 @@ use rustix::ioctl::{Opcode, Setter, Updater, ioctl};
 use rustix::net::{AddressFamily, SocketType, socket};
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 /// The most letters of a name, with a zero.
 const NAME_BYTES: usize = 16;
@@ -114,6 +114,7 @@ impl Interface {
         if name.is_empty() || name.len() >= NAME_BYTES || name.contains(['/', ' ']) {
             return Err(Error::refused(
                 ErrorKind::Invalid,
+                Subject::Interface(name.to_owned()),
                 format!(
                     "{name:?}: an interface's name has 1 to {} letters, no space and no slash",
                     NAME_BYTES - 1
@@ -215,6 +216,7 @@ impl Interface {
             }
             Err(Error::Os { source, .. }) => Err(Error::refused(
                 ErrorKind::Invalid,
+                Subject::Interface(bridge.to_owned()),
                 format!(
                     "{bridge} takes no port: {source}; make it a bridge (ip link add {bridge} type bridge)"
                 ),

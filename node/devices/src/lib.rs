@@ -1,7 +1,7 @@
 //! Devices of OS nodes: as a person writes them, as a node's record keeps them, and as their host
 //! serves them. What they are made of, cards, disks and PCI functions, is looked at here, too.
 
-use kumiki_node_wire::{Error, ErrorKind, Refusal, Result};
+use kumiki_node_wire::{Error, ErrorKind, Refusal, Result, Subject, json};
 
 #[doc(hidden)]
 pub mod block;

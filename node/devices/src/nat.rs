@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::interface::{Address, Interface};
-use crate::{Error, ErrorKind, Result, runtime};
+use crate::{Error, ErrorKind, Result, Subject, runtime};
 
 /// The bridge.
 pub const BRIDGE: &str = "kumiki0";
@@ -72,6 +72,7 @@ pub fn down() -> Result<()> {
     if !ports.is_empty() {
         return Err(Error::refused(
             ErrorKind::Busy,
+            Subject::Interface(BRIDGE.into()),
             format!(
                 "{BRIDGE} is in use by {}: stop these nodes, or take their cards away (kumiki node \
              device rm)",
@@ -131,7 +132,11 @@ fn nft(script: &str) -> Result<()> {
     }
     let said = String::from_utf8_lossy(&output.stderr);
     let said = said.lines().next().unwrap_or("it says nothing");
-    Err(Error::refused(ErrorKind::Refused, format!("nft ended with {}: {said}", output.status)))
+    Err(Error::refused(
+        ErrorKind::Refused,
+        Subject::Program("nft".into()),
+        format!("nft ended with {}: {said}", output.status),
+    ))
 }
 
 #[cfg(test)]

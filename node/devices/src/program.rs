@@ -4,7 +4,7 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 /// Serves the devices of nodes, keeps services up, has nodes sleep.
 pub const NODED: &str = "kumiki-noded";
@@ -35,7 +35,7 @@ fn find_from(own: &Path, path: impl Iterator<Item = PathBuf>, name: &str) -> Res
     let mut places = near.into_iter().chain(path).map(|folder| folder.join(name));
     places.find(|place| place.is_file()).ok_or_else(|| {
         Error::refused(
-            ErrorKind::NotFound,
+            ErrorKind::NotFound, Subject::Program(name.to_owned()),
             format!(
                 "{name} is neither beside {} nor in {}: install all of kumiki; in a clone, cargo build \
                  makes it (cargo build --release)",

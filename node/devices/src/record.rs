@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::pci::Function;
 use crate::spec::Assigned;
-use crate::{Error, ErrorKind, Result, runtime};
+use crate::{Error, ErrorKind, Result, Subject, json, runtime};
 
 /// Fewest and most cpus of a node that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -131,11 +131,11 @@ impl Record {
 
     /// Bytes that are kept in the window.
     pub fn to_json(&self) -> Result<Vec<u8>> {
-        let json = serde_json::to_vec(self)
-            .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()))?;
+        let json = json(self)?;
         if json.len() >= abi::RECORD_BYTES {
             return Err(Error::refused(
                 ErrorKind::Invalid,
+                Subject::limit("bytes of a node's record", json.len(), abi::RECORD_BYTES - 1),
                 format!(
                     "node {}: a command line of {} bytes and {} devices are {} bytes to keep, of {} at \
                  most: give it shorter paths, or fewer devices",
@@ -180,6 +180,7 @@ fn without_memory(name: &str) -> Error {
     if stowed_note(name).is_ok_and(|note| note.exists()) {
         return Error::refused(
             ErrorKind::NotRunning,
+            Subject::node(name),
             format!(
                 "node {name} sleeps in a file, without memory: kumiki node exec {name} wakes it, \
                  kumiki node start {name} starts it anew"
@@ -193,6 +194,7 @@ fn without_memory(name: &str) -> Error {
 pub fn incomplete(name: &str) -> Error {
     Error::refused(
         ErrorKind::Damaged,
+        Subject::node(name),
         format!(
             "node {name} is not complete: its making was interrupted; kumiki node rm {name}, and \
          make it again"

@@ -5,7 +5,7 @@ use std::fs;
 use serde::{Deserialize, Serialize};
 
 use crate::process::Process;
-use crate::{Error, ErrorKind, Result, runtime};
+use crate::{Error, Result, json, runtime};
 
 /// State of a node that is kept up, as of now.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,8 +40,7 @@ pub fn state_of(node: &str) -> Option<ServiceState> {
 pub fn keep(node: &str, state: &ServiceState) -> Result<()> {
     let path = runtime::file(&name_of(node))?;
     let new = path.with_extension("service.new");
-    let json = serde_json::to_vec(state)
-        .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()))?;
+    let json = json(state)?;
     fs::write(&new, json).and_then(|()| fs::rename(&new, &path)).map_err(|e| Error::file(path, e))
 }
 

@@ -9,7 +9,7 @@ use kumiki_boot::Initramfs;
 use kumiki_node_wire::brought::{DRIVERS, ROOT, TRANSPORT, driver};
 
 use crate::module_file::{modinfo, module};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 const TRANSPORT_MODULE: &str = "osnode_virtio";
 
@@ -45,12 +45,14 @@ fn kernel_of(release: Option<&str>) -> Result<(KernelModules, &str)> {
     let release = release.ok_or_else(|| {
         Error::refused(
             ErrorKind::Invalid,
+            Subject::Feature("the kernel's release".into()),
             "the kernel does not say its release, and a root needs its modules",
         )
     })?;
     let kernel = KernelModules::of(release).ok_or_else(|| {
         Error::refused(
             ErrorKind::NotFound,
+            Subject::Folder(format!("/lib/modules/{release}").into()),
             format!(
                 "a root needs modules of the node's kernel, and there are none in \
              /lib/modules/{release}: install linux-image-{release}, or bring them there"
@@ -83,6 +85,7 @@ fn add_from(
     if name != TRANSPORT_MODULE {
         return Err(Error::refused(
             ErrorKind::Invalid,
+            Subject::File(ours.to_owned()),
             format!("{}: it is the module {name}", ours.display()),
         ));
     }
@@ -165,7 +168,7 @@ impl KernelModules {
             return Ok(());
         }
         let path = self.files.get(name).ok_or_else(|| {
-            Error::refused(ErrorKind::NotFound, format!(
+            Error::refused(ErrorKind::NotFound, Subject::Module(name.to_owned()), format!(
                 "kernel {release} has no module {name} in /lib/modules, and another one needs it"
             ))
         })?;

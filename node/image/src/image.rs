@@ -147,6 +147,7 @@ impl Image {
         if snapshot::is_one(&memory) {
             return Err(Error::refused(
                 ErrorKind::Invalid,
+                Subject::image(name),
                 format!(
                     "image {name} is a snapshot, which has no kernel for other nodes: kumiki node \
                  start NODE --from {name}"
@@ -332,6 +333,7 @@ impl Image {
         let bzimage = self.header.bzimage.as_ref().ok_or_else(|| {
             Error::refused(
                 ErrorKind::Invalid,
+                Subject::image(&self.name),
                 format!("image {} was made of a vmlinux and has no bzImage", self.name),
             )
         })?;
@@ -376,7 +378,7 @@ fn unused(name: &str, force: bool) -> Result<()> {
         && whole(&entry).is_ok_and(|header| header.is_some_and(|header| header.root.is_some()));
     let running = users.running_of(name).join(", ");
     if has_root && !running.is_empty() {
-        return Err(Error::refused_about(
+        return Err(Error::refused(
             ErrorKind::Running,
             Subject::Image(name.to_owned()),
             format!(
@@ -388,7 +390,7 @@ fn unused(name: &str, force: bool) -> Result<()> {
     let of_root = has_root.then(|| snapshots_on(&entry)).transpose()?.unwrap_or_default();
     if !of_root.is_empty() {
         let of_root = of_root.join(", ");
-        return Err(Error::refused_about(
+        return Err(Error::refused(
             ErrorKind::Busy,
             Subject::Image(name.to_owned()),
             format!(
@@ -399,7 +401,7 @@ fn unused(name: &str, force: bool) -> Result<()> {
     }
     let (nodes, lent) = (users.of(name).join(", "), users.lent_of(name).join(", "));
     if !lent.is_empty() {
-        return Err(Error::refused_about(
+        return Err(Error::refused(
             ErrorKind::Busy,
             Subject::Image(name.to_owned()),
             format!(
@@ -409,7 +411,7 @@ fn unused(name: &str, force: bool) -> Result<()> {
         ));
     }
     if !nodes.is_empty() && !force {
-        return Err(Error::refused_about(
+        return Err(Error::refused(
             ErrorKind::Busy,
             Subject::Image(name.to_owned()),
             format!(
@@ -480,6 +482,7 @@ pub fn link(name: &str, known: &ImageInfo) -> Result<ImageInfo> {
     made.ok_or_else(|| {
         Error::refused(
             ErrorKind::NotFound,
+            Subject::image(name),
             format!("image {name} was removed meanwhile: add it again"),
         )
     })
@@ -499,7 +502,7 @@ fn within_limit(bytes: u64) -> Result<()> {
     let (used, limit) = (used_bytes()?, sysfs::image_limit_bytes()?);
     match limit.filter(|limit| used.saturating_add(bytes) > *limit) {
         None => Ok(()),
-        Some(limit) => Err(Error::refused_about(
+        Some(limit) => Err(Error::refused(
             ErrorKind::NoMemory,
             Subject::Memory { asked: bytes, most: limit.saturating_sub(used) },
             format!(
@@ -580,7 +583,7 @@ pub fn sealed<T>(
 
 /// Error for an image that cannot do anything but go.
 pub fn incomplete(name: &str) -> Error {
-    Error::refused_about(
+    Error::refused(
         ErrorKind::Damaged,
         Subject::Image(name.to_owned()),
         format!("image {name} is not complete: its making was interrupted; kumiki image rm {name}"),
@@ -588,7 +591,7 @@ pub fn incomplete(name: &str) -> Error {
 }
 
 fn damaged(name: &str, why: &str) -> Error {
-    Error::refused_about(
+    Error::refused(
         ErrorKind::Damaged,
         Subject::Image(name.to_owned()),
         format!(

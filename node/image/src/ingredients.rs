@@ -21,7 +21,7 @@ use crate::origin::{Bytes, Extent, Origin};
 use crate::root::{Made, Unpacked};
 use crate::shipped::Shipped;
 use crate::watchmen::abandon;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject, json};
 
 /// Parts of an image to be, read and not yet uncompressed.
 #[derive(Debug)]
@@ -46,6 +46,11 @@ pub struct Ingredients {
 impl Ingredients {
     /// Reads the kernel and what belongs into the initramfs.
     pub fn read(kernel_file: &Path, base: &Base) -> Result<Self> {
+        let read = Self::of_files(kernel_file, base);
+        read.map_err(|error| error.about(|| Subject::File(kernel_file.to_owned())))
+    }
+
+    fn of_files(kernel_file: &Path, base: &Base) -> Result<Self> {
         let file = module_file::read(kernel_file)?;
         let is_bare = file.starts_with(b"\x7fELF");
         let bzimage = if is_bare { None } else { Some(Kernel::compressed(&file)?) };
@@ -140,7 +145,9 @@ impl Ingredients {
     /// Uncompresses the kernel and lays the image out.
     pub fn prepare(self) -> Result<Prepared> {
         let sha256 = self.sha256().to_owned();
-        let (kernel, kernel_bytes) = Kernel::parse(&self.file)?;
+        let parsed = Kernel::parse(&self.file).map_err(Error::from);
+        let of_file = |error: Error| error.about(|| Subject::File(self.kernel_file.clone()));
+        let (kernel, kernel_bytes) = parsed.map_err(of_file)?;
         let config = match self.config {
             None => self.base.check_own_config(&self.kernel_file, &kernel_bytes)?,
             checked => checked,
@@ -169,11 +176,15 @@ impl Ingredients {
         header.root = root.as_ref().map(|root| root.part(at));
         let total = at + root.as_ref().map_or(0, |root| root.bytes);
         let total = total.next_multiple_of(abi::PIECE_UNIT);
-        let json = serde_json::to_vec(&header)
-            .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()))?;
+        let json = json(&header)?;
         if json.len() as u64 + 16 > HEADER_BYTES {
             return Err(Error::refused(
                 ErrorKind::Invalid,
+                Subject::limit(
+                    "bytes of a kernel's description",
+                    json.len(),
+                    HEADER_BYTES as usize - 16,
+                ),
                 format!(
                     "the kernel's description has {} bytes; at most {} fit: it has too many segments",
                     json.len(),

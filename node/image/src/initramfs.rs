@@ -10,7 +10,7 @@ use kumiki_node_wire::brought::{GUEST_MODULE, MODULES, PROGRAM};
 use crate::drivers;
 use crate::module_file::{modinfo, module, read};
 use crate::root::RootOf;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 /// Folder of programs that somebody wants there: the first that a shell looks in.
 const PROGRAMS: &str = "/usr/local/bin";
@@ -51,6 +51,7 @@ impl Base {
             let name = path.file_name().ok_or_else(|| {
                 Error::refused(
                     ErrorKind::Invalid,
+                    Subject::File(path.clone()),
                     format!("{}: it names no program", path.display()),
                 )
             })?;
@@ -109,6 +110,7 @@ impl Base {
         let refused = |error| {
             Error::refused(
                 ErrorKind::Invalid,
+                Subject::File(kernel_file.to_owned()),
                 format!("{}, by {place}: {error}", kernel_file.display()),
             )
         };
@@ -134,7 +136,7 @@ impl Base {
             folders.iter().flatten().flat_map(|folder| names.iter().map(|name| folder.join(name)));
         places.find(|path| path.exists()).ok_or_else(|| {
             Error::refused(
-                ErrorKind::NotFound,
+                ErrorKind::NotFound, Subject::Module("osnode-guest".into()),
                 format!(
                     "no osnode-guest.ko for kernel {} in /lib/modules: without it a restart of the \
                  node restarts the machine; build node/kernel/osnode for that kernel (DKMS does) or \
@@ -152,13 +154,22 @@ fn archive(initramfs: &mut Initramfs, path: &Path) -> Result<()> {
 
 /// Refusal of a file, by its fault.
 fn of(path: &Path, error: &kumiki_boot::Error) -> Error {
-    Error::refused(ErrorKind::Invalid, format!("{}: {error}", path.display()))
+    Error::refused(
+        ErrorKind::Invalid,
+        Subject::File(path.to_owned()),
+        format!("{}: {error}", path.display()),
+    )
 }
 
 fn of_file(path: &Path) -> Result<KernelConfig> {
     let text = String::from_utf8_lossy(&read(path)?).into_owned();
-    KernelConfig::parse(&text)
-        .map_err(|error| Error::refused(ErrorKind::Invalid, format!("{}: {error}", path.display())))
+    KernelConfig::parse(&text).map_err(|error| {
+        Error::refused(
+            ErrorKind::Invalid,
+            Subject::File(path.to_owned()),
+            format!("{}: {error}", path.display()),
+        )
+    })
 }
 
 /// Paths at which distributions put a kernel's configuration: beside it, or with its modules.
@@ -177,6 +188,7 @@ fn busybox(initramfs: &mut Initramfs) -> Result<()> {
     let path = BUSYBOX.map(Path::new).into_iter().find(|path| path.exists()).ok_or_else(|| {
         Error::refused(
             ErrorKind::NotFound,
+            Subject::File("/bin/busybox".into()),
             "no static busybox at /bin/busybox for the node's programs: install busybox-static, \
              or give an initrd with --initrd",
         )
@@ -192,6 +204,7 @@ fn guest_module(path: &Path, release: Option<&str>) -> Result<Vec<u8>> {
     if name != "osnode_guest" {
         return Err(Error::refused(
             ErrorKind::Invalid,
+            Subject::File(path.to_owned()),
             format!("{}: it is the module {name}: osnode_guest is needed", path.display()),
         ));
     }
@@ -210,6 +223,7 @@ fn modules(paths: &[PathBuf], release: Option<&str>) -> Result<Vec<(String, Vec<
         if let Some(needed) = missing {
             return Err(Error::refused(
                 ErrorKind::Invalid,
+                Subject::Module(needed.to_owned()),
                 format!(
                     "{}: the module {name} needs {needed}: give that one's file before it",
                     path.display()

@@ -14,7 +14,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
-use kumiki_node_wire::{Error, ErrorKind, Result, Subject};
+use kumiki_node_wire::{Error, ErrorKind, Result, Subject, json};
 
 mod drivers;
 #[doc(hidden)]

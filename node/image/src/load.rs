@@ -10,7 +10,7 @@ use kumiki_node_wire::module::{abi, sysfs};
 use kumiki_node_wire::stages::{LoadParts, timed};
 
 use crate::origin::Origin;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 /// Works a start out: what goes where.
 pub fn plan(
@@ -67,6 +67,7 @@ pub fn load(
     let damaged = || {
         Error::refused(
             ErrorKind::Damaged,
+            Subject::node(&entry.name),
             format!(
                 "the kernel of node {}'s image is damaged, its parts being beyond its end: something \
              wrote to its memory; kumiki image verify says more",
@@ -80,6 +81,7 @@ pub fn load(
         let (piece, memory) = found.ok_or_else(|| {
             Error::refused(
                 ErrorKind::Damaged,
+                Subject::Address(write.address),
                 format!("a write to {:#x}, which is not the node's", write.address),
             )
         })?;

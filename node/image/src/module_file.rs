@@ -7,13 +7,18 @@ use std::path::Path;
 use kumiki_boot::Compression;
 use kumiki_node_wire::device;
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 /// A module's name and its file, uncompressed: whether a node's kernel could do that is
 /// its own affair. One of another kernel would not be loaded.
 pub(crate) fn module(path: &Path, release: Option<&str>) -> Result<(String, Vec<u8>)> {
-    let refused =
-        |why: String| Error::refused(ErrorKind::Invalid, format!("{}: {why}", path.display()));
+    let refused = |why: String| {
+        Error::refused(
+            ErrorKind::Invalid,
+            Subject::File(path.to_owned()),
+            format!("{}: {why}", path.display()),
+        )
+    };
     let bytes = read(path)?;
     let compression =
         Compression::of(&bytes).map_err(|_| refused("it is no kernel module".into()))?;
@@ -49,6 +54,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
         }
         Err(Error::refused(
             ErrorKind::NoMemory,
+            Subject::Memory { asked: bytes, most: available / 2 },
             format!(
                 "{}: its {bytes} bytes are read, and then kept in the image: too large for the \
              {available} bytes of memory that are available",

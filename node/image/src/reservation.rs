@@ -71,13 +71,18 @@ pub fn pieces(
     if taken.iter().map(|piece| piece.bytes).sum::<u64>() >= bytes {
         return Ok(taken);
     }
-    Err(Error::refused(ErrorKind::NoMemory, format!("{}: {}", device.title(), reasons.join("; "))))
+    let most = taken.iter().map(|piece| piece.bytes).sum();
+    Err(Error::refused(
+        ErrorKind::NoMemory,
+        Subject::Memory { asked: bytes, most },
+        format!("{}: {}", device.title(), reasons.join("; ")),
+    ))
 }
 
 pub fn leaves_enough(bytes: u64) -> Result<()> {
     let available = available_bytes()?;
     if bytes.saturating_add(HOST_KEEPS_BYTES) > available {
-        return Err(Error::refused_about(
+        return Err(Error::refused(
             ErrorKind::NoMemory,
             Subject::Memory { asked: bytes, most: available.saturating_sub(HOST_KEEPS_BYTES) },
             format!(
@@ -115,6 +120,7 @@ fn contiguous(
         if size < least || taken.len() == abi::PIECES {
             return Err(Error::refused(
                 ErrorKind::NoMemory,
+                Subject::Memory { asked: bytes, most: bytes - left },
                 format!(
                     "{left} of {bytes} bytes of memory are not free in contiguous pieces (of at \
                  least {least}){}: free some (echo 1 > /proc/sys/vm/drop_caches), or ask for less",
@@ -178,6 +184,7 @@ fn set_aside(
     }
     Err(Error::refused(
         ErrorKind::NoMemory,
+        Subject::Memory { asked: bytes, most: bytes - left },
         format!(
             "{left} of {bytes} bytes were not kept from this machine's kernel: start it with \
          memmap=SIZE$ADDRESS or mem=SIZE{refusals}"

@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 use crate::hash::hex;
 use crate::origin::Extent;
 use crate::work::Work;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject, json};
 
 /// Read and put into memory at a time.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -73,7 +73,7 @@ fn refused(error: kumiki_rootfs::Error) -> Error {
         kumiki_rootfs::Error::Unsupported { feature, needs } => {
             Error::Unsupported { feature, needs }
         }
-        other => Error::refused(ErrorKind::Invalid, other.to_string()),
+        other => Error::inner(ErrorKind::Invalid, other.to_string()),
     }
 }
 
@@ -95,7 +95,11 @@ impl Unpacked {
         let work = work.map_err(|error| Error::file(&place, error))?;
         let data = work.path().join("data");
         fs::create_dir(&data).map_err(|error| Error::file(&data, error))?;
-        let root = kumiki_rootfs::read(&of.source, &of.words, &data, limits).map_err(refused)?;
+        let root = kumiki_rootfs::read(&of.source, &of.words, &data, limits);
+        let root = root.map_err(|error| {
+            let (Source::Tar(path) | Source::Oci(path) | Source::Docker(path)) = &of.source;
+            refused(error).about(|| Subject::File(path.clone()))
+        })?;
         Ok(Unpacked { work, root })
     }
 
@@ -142,8 +146,7 @@ fn place() -> PathBuf {
 }
 
 fn program_json(program: &Program) -> Result<Vec<u8>> {
-    serde_json::to_vec(program)
-        .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()))
+    json(program)
 }
 
 /// A file system that only has to be copied into memory that stays.

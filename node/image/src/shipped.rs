@@ -12,7 +12,7 @@ use kumiki_node_wire::stages::LoadParts;
 use crate::image::{HEADER_BYTES, Header, ImageInfo, ImageKind, PAGE_BYTES, fill, same_content};
 use crate::origin::Extent;
 use crate::watchmen::abandon;
-use crate::{Error, ErrorKind, Result};
+use crate::{Result, json};
 
 /// A kernel in the form that it is shipped in, to be kept so and in no other form.
 pub(crate) struct Shipped<'a> {
@@ -47,8 +47,7 @@ impl Shipped<'_> {
             config: self.config,
             root: None,
         };
-        let json = serde_json::to_vec(&header)
-            .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()))?;
+        let json = json(&header)?;
         let total = (at + header.initramfs.bytes).next_multiple_of(abi::PIECE_UNIT);
         let (device, _) = match Device::create(Holding::Image, name) {
             Ok(device) => device,

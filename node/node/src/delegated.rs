@@ -34,7 +34,7 @@ use kumiki_node_wire::stages::{LoadParts, Loading, Stages, timed};
 use kumiki_node_wire::window::{Window, has_ended, meaning};
 use rustix::fs::{FlockOperation, flock};
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 /// Physical memory. What is not this kernel's own can be mapped, as it is for it
 /// what a device's would be.
@@ -91,7 +91,11 @@ impl Delegated {
         let path = path(name);
         let file = File::open(&path).map_err(|error| Error::file(&path, error))?;
         let grant: Grant = serde_json::from_reader(&file).map_err(|error| {
-            Error::refused(ErrorKind::Damaged, format!("{}: {error}", path.display()))
+            Error::refused(
+                ErrorKind::Damaged,
+                Subject::File(path.clone()),
+                format!("{}: {error}", path.display()),
+            )
         })?;
         let memory = OpenOptions::new().read(true).write(true).open(MEMORY);
         let memory = memory.map_err(|error| Error::file(MEMORY, error))?;
@@ -159,6 +163,7 @@ impl Delegated {
             let with = record.lent_snapshot.as_deref();
             return Err(Error::refused(
                 ErrorKind::NotFound,
+                Subject::node(&entry.name),
                 format!(
                     "node {node} was lent {}: kumiki node delegate {node} NODE --from {name} on the \
                      host, NODE being this one",
@@ -180,6 +185,7 @@ impl Delegated {
         flock(&self.file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
             Error::refused(
                 ErrorKind::Busy,
+                Subject::node(name),
                 format!("node {name} is being started by another process here"),
             )
         })?;
@@ -217,6 +223,7 @@ impl Delegated {
         if runs && running == Running::Refuse {
             return Err(Error::refused(
                 ErrorKind::Running,
+                Subject::node(&entry.name),
                 format!("node {} runs already: kumiki node restart {0}", entry.name),
             ));
         }
@@ -281,6 +288,7 @@ enum StartFrom {
 fn not_lent(name: &str) -> Error {
     Error::refused(
         ErrorKind::NotFound,
+        Subject::node(name),
         format!(
             "node {name} is not lent to this node: kumiki node delegate {name} NODE on the host, NODE \
          being this one"

@@ -29,7 +29,7 @@ use kumiki_node_wire::module::{abi, sysfs};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{SocketFlags, accept_with};
 
-use crate::{Error, ErrorKind, Node, Refusal, Result, Usage};
+use crate::{Error, ErrorKind, Node, Refusal, Result, Subject, Usage};
 
 /// Nodes that sleep in files: as long as the machine is not restarted.
 const FOLDER: &str = "/var/lib/kumiki";
@@ -100,7 +100,11 @@ pub fn idle(
     }
     let place = place(name)?;
     let commands = listening(&place)?.ok_or_else(|| {
-        Error::refused(ErrorKind::Running, format!("kumiki node idle {name} runs already"))
+        Error::refused(
+            ErrorKind::Running,
+            Subject::node(name),
+            format!("kumiki node idle {name} runs already"),
+        )
     })?;
     let mut quiet: Option<Quiet> = None;
     let mut held = None;
@@ -335,7 +339,7 @@ fn answer(first: Vec<OwnedFd>, commands: &OwnedFd, woken: &Result<()>) {
     for client in first.into_iter().chain(others.flatten()) {
         let answer: Answer = match woken {
             Ok(()) => Ok(()),
-            Err(error) => Err(Refusal::from(Error::refused(error.kind(), error.to_string()))),
+            Err(error) => Err(Refusal::from(error)),
         };
         // A client that has gone has nothing to be told.
         let _ = send(&client, &answer, &[]);

@@ -73,6 +73,7 @@ pub use kumiki_node_image::listing::{NodeInfo, NodeState, seen_here};
 pub use kumiki_node_image::reservation::{MemorySource, Reservation};
 pub use kumiki_node_image::root::RootOf;
 pub use kumiki_node_wire::device::Dma;
+use kumiki_node_wire::json;
 pub use kumiki_node_wire::module::requests::probe;
 pub use kumiki_node_wire::module::sysfs::low_slices;
 pub use kumiki_node_wire::stages::{LoadParts, Stages};

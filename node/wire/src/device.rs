@@ -13,7 +13,7 @@ use crate::memory::Memory;
 use crate::memory::blocks::{Lock, Notes};
 use crate::module::holding::{Holding, padded};
 use crate::module::{abi, doorbell, requests, sysfs};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 /// Time that a release waits for others to leave.
 const LEAVING_LIMIT: Duration = Duration::from_secs(5);
@@ -155,7 +155,7 @@ impl Device {
         let mut wanted =
             abi::Memory { bytes: piece.bytes, numa_node: 0, aligned: 0, address: piece.address };
         requests::memory(&self.file, &mut wanted).map_err(|error| match error {
-            Errno::BUSY => Error::refused(ErrorKind::NoMemory, format!(
+            Errno::BUSY => Error::refused(ErrorKind::NoMemory, Subject::Address(piece.address), format!(
                 "memory at {:#x}, {} bytes: this machine's kernel or another node uses some of it, \
                  or it is no RAM",
                 piece.address, piece.bytes
@@ -167,7 +167,7 @@ impl Device {
     fn no_memory(&self, doing: &str, error: Errno) -> Error {
         match error {
             Errno::NOSPC => Error::refused(
-                ErrorKind::Full,
+                ErrorKind::Full, Subject::limit("pieces of memory", abi::PIECES + 1, abi::PIECES),
                 format!(
                     "{} has {} pieces of memory already, which is the most: ask for less, or for \
                  fewer and larger pieces",
@@ -176,14 +176,14 @@ impl Device {
                 ),
             ),
             Errno::NOPKG => Error::refused(
-                ErrorKind::Unsupported,
+                ErrorKind::Unsupported, Subject::Module("osnode-claim".into()),
                 format!(
                     "{}: memory that this machine's kernel does not use is given by the module \
                      osnode-claim, which is not loaded: modprobe osnode-claim",
                     self.title()
                 ),
             ),
-            Errno::NODEV => Error::refused(
+            Errno::NODEV => self.refused(
                 ErrorKind::NoMemory,
                 format!(
                     "{}: a NUMA node that this machine's kernel names is not on line: try again, or \
@@ -191,7 +191,7 @@ impl Device {
                     self.title()
                 ),
             ),
-            Errno::BUSY => Error::refused(
+            Errno::BUSY => self.refused(
                 ErrorKind::Busy,
                 format!(
                     "{} runs, and its agent does not answer this machine (it starts, hangs, has \
@@ -220,10 +220,7 @@ impl Device {
     /// Memory for lines, a part of the window.
     pub fn lanes(&self, address: u64, bytes: usize) -> Result<kumiki_sys::shm::Window> {
         kumiki_sys::shm::Window::map(self.file.as_fd(), address, bytes).map_err(|error| {
-            Error::refused(
-                ErrorKind::Damaged,
-                format!("{}: memory for lines: {error}", self.title()),
-            )
+            self.refused(ErrorKind::Damaged, format!("{}: memory for lines: {error}", self.title()))
         })
     }
 
@@ -242,6 +239,7 @@ impl Device {
         match error {
             Errno::BUSY => Error::refused(
                 ErrorKind::NoCpu,
+                Subject::Cpu(cpu),
                 format!(
                     "cpu {cpu} is in use, by the host or by another node, or {} runs and its agent \
                      does not answer: see kumiki node ls, or choose another",
@@ -250,6 +248,7 @@ impl Device {
             ),
             Errno::NOSPC => Error::refused(
                 ErrorKind::NoCpu,
+                Subject::Cpu(cpu),
                 format!(
                     "{} gets no cpu {cpu}: it has {} cpus, which is the most; a node made with one \
                      and without --max-cpus keeps one, as it shares its room below 1 MiB",
@@ -259,6 +258,7 @@ impl Device {
             ),
             Errno::OPNOTSUPP => Error::refused(
                 ErrorKind::NoCpu,
+                Subject::Cpu(cpu),
                 format!("cpu {cpu} has an APIC id above {}: choose another", abi::APIC_IDS - 1),
             ),
             error => self.failed(&format!("taking cpu {cpu} for"), error),
@@ -325,7 +325,11 @@ impl Device {
                 Errno::NOTTY => (ErrorKind::Unsupported, "needs the osnode.ko of this kumiki"),
                 error => return self.failed(&format!("giving PCI function {function} to"), error),
             };
-            Error::refused(kind, format!("{}: PCI function {function} {why}", self.title()))
+            Error::refused(
+                kind,
+                Subject::Function(function.to_string()),
+                format!("{}: PCI function {function} {why}", self.title()),
+            )
         })
     }
 
@@ -368,7 +372,7 @@ impl Device {
                     std::thread::sleep(LEAVING_LIMIT / 100);
                 }
                 Err(Errno::BUSY) => {
-                    return Err(Error::refused(
+                    return Err(self.refused(
                         ErrorKind::Busy,
                         format!(
                             "the devices of {}'s last run are still served: end kumiki node serve {}, \
@@ -403,7 +407,7 @@ impl Device {
             return self.failed(doing, error);
         }
         let (title, name) = (self.title(), &self.name);
-        Error::refused(
+        self.refused(
             ErrorKind::Lost,
             format!(
                 "{doing} {title}: an interrupt to a cpu of it was not seen to arrive within 1 ms, so \
@@ -431,7 +435,7 @@ impl Device {
                     std::thread::sleep(LEAVING_LIMIT / 100);
                 }
                 Err(Errno::BUSY) => {
-                    return Err(Error::refused(
+                    return Err(self.refused(
                         ErrorKind::Busy,
                         format!(
                             "{} {} is in use: stop it first, and end what reads it",
@@ -468,7 +472,7 @@ impl Device {
                     if source.raw_os_error() == Some(Errno::BUSY.raw_os_error()) =>
                 {
                     if begin.elapsed() >= limit {
-                        return Err(Error::refused(
+                        return Err(self.refused(
                             ErrorKind::Busy,
                             format!(
                                 "{}: its room below 1 MiB is another starting node's, which has not \
@@ -494,9 +498,13 @@ impl Device {
         format!("{} {}", self.kind.noun(), self.name)
     }
 
+    fn refused(&self, kind: ErrorKind, text: String) -> Error {
+        Error::refused(kind, self.kind.subject(&self.name), text)
+    }
+
     fn failed(&self, doing: &str, error: Errno) -> Error {
         if error == Errno::ALREADY {
-            return Error::refused(
+            return self.refused(
                 ErrorKind::Busy,
                 format!(
                     "{} was started or stopped by another kumiki meanwhile: see kumiki {} ls",
@@ -515,6 +523,7 @@ fn not_created(kind: Holding, name: &str, error: Errno) -> Error {
         Errno::EXIST => exists(kind, name),
         Errno::NOSPC => Error::refused(
             ErrorKind::NoMemory,
+            kind.subject(name),
             format!(
                 "node {name}: no 32 KiB below 1 MiB are left; delete another node (kumiki node ls)"
             ),
@@ -529,24 +538,29 @@ fn not_attached(kind: Holding, name: &str, mode: u32, error: Errno) -> Error {
     match (error, mode) {
         (Errno::NOENT, _) => Error::refused(
             ErrorKind::NotFound,
+            kind.subject(name),
             format!("there is no {noun} {name}: see kumiki {noun} ls"),
         ),
         (Errno::BUSY, abi::TALK) => Error::refused(
             ErrorKind::Busy,
+            kind.subject(name),
             format!(
                 "all {} channels of node {name} are in use: end another exec",
                 abi::CHANNELS - abi::RESERVED_CHANNELS
             ),
         ),
-        (Errno::BUSY, abi::SERVE) => {
-            Error::refused(ErrorKind::Busy, format!("node {name} is served already"))
-        }
+        (Errno::BUSY, abi::SERVE) => Error::refused(
+            ErrorKind::Busy,
+            kind.subject(name),
+            format!("node {name} is served already"),
+        ),
         (Errno::BUSY, _) => {
             // It may be gone by now, or only read.
             let owner = sysfs::one(kind, name).ok().filter(|entry| entry.owner != 0);
             let process = owner.map(|entry| format!(" (process {})", entry.owner));
             Error::refused(
                 ErrorKind::Busy,
+                kind.subject(name),
                 format!(
                     "{noun} {name} is in use by another kumiki{}: wait for it, or end it",
                     process.unwrap_or_default()
@@ -555,6 +569,7 @@ fn not_attached(kind: Holding, name: &str, mode: u32, error: Errno) -> Error {
         }
         (Errno::NOTCONN, _) => Error::refused(
             ErrorKind::NotRunning,
+            kind.subject(name),
             format!("node {name} does not run: kumiki node start {name}"),
         ),
         (error, _) => Error::os(format!("attaching to {noun} {name}"), error),
@@ -564,7 +579,7 @@ fn not_attached(kind: Holding, name: &str, mode: u32, error: Errno) -> Error {
 /// Error for a name that is taken.
 pub fn exists(kind: Holding, name: &str) -> Error {
     let noun = kind.noun();
-    Error::refused_about(
+    Error::refused(
         ErrorKind::Exists,
         kind.subject(name),
         format!("{noun} {name} exists: choose another name, or remove it first"),
@@ -580,6 +595,7 @@ pub fn available_bytes() -> Result<u64> {
     kib.map(|kib| kib << 10).ok_or_else(|| {
         Error::refused(
             ErrorKind::Unsupported,
+            Subject::File(path.into()),
             format!("{path} has no MemAvailable: Linux 3.14 is needed"),
         )
     })

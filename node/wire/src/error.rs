@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::subject::Subject;
+
 /// An error of this crate: what failed, on which thing, and the way out.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
@@ -105,25 +107,6 @@ pub struct Refusal {
     about: Option<Box<Subject>>,
 }
 
-/// The thing that a refusal is about: which name, which file, which limit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum Subject {
-    /// A node of this name.
-    Node(String),
-    /// An image of this name.
-    Image(String),
-    /// This folder, where a file is meant.
-    Folder(PathBuf),
-    /// Less memory than this.
-    Memory {
-        /// Bytes that were asked for.
-        asked: u64,
-        /// Bytes that there are for it.
-        most: u64,
-    },
-}
-
 kumiki_sys::debug_is_display!(Refusal);
 
 impl Refusal {
@@ -138,13 +121,18 @@ impl Refusal {
     }
 }
 
-/// Hands an error on to another process, which learns its kind and its text.
+/// Hands an error on to another process, which learns its kind, its text and what it is about.
+impl From<&Error> for Refusal {
+    fn from(error: &Error) -> Self {
+        let about = error.subject().map(Box::new);
+        Refusal { kind: error.kind(), text: error.to_string(), about }
+    }
+}
+
+/// Hands on an error that is of no more use here.
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
-        match error {
-            Error::Refused(refusal) => refusal,
-            error => Refusal { kind: error.kind(), text: error.to_string(), about: None },
-        }
+        Refusal::from(&error)
     }
 }
 
@@ -209,23 +197,47 @@ impl Error {
         }
     }
 
-    /// The thing that a refusal is about, as far as a program can tell it from others.
-    pub fn subject(&self) -> Option<&Subject> {
+    /// The thing that it is about. None of an answer of the kernel that names nothing, of a damaged
+    /// channel, and of a kernel's file or an initramfs that cannot be used.
+    pub fn subject(&self) -> Option<Subject> {
         match self {
-            Error::Refused(refusal) => refusal.subject(),
+            Error::Refused(refusal) => refusal.subject().cloned(),
             Error::RolledBack { source, .. } => source.subject(),
-            _ => None,
+            Error::File { path, .. } => Some(Subject::File(path.clone())),
+            Error::MachineFile { file, .. } => Some(Subject::File(file.clone())),
+            Error::Unsupported { feature, .. } => Some(Subject::Feature(feature.clone())),
+            Error::Ended { name, .. } | Error::Silent { name, .. } => Some(Subject::node(name)),
+            Error::Boot(_) | Error::Os { .. } | Error::Protocol(_) => None,
         }
     }
 
-    /// A refusal of this kind, with its text.
-    pub fn refused(kind: ErrorKind, text: impl Into<String>) -> Self {
+    /// A refusal of this kind, about one thing, with its text.
+    pub fn refused(kind: ErrorKind, subject: Subject, text: impl Into<String>) -> Self {
+        Error::Refused(Refusal { kind, text: text.into(), about: Some(Box::new(subject)) })
+    }
+
+    /// A refusal by a part that does not know which thing it works for: [`about`](Self::about) says
+    /// it, in the caller that knows.
+    pub fn inner(kind: ErrorKind, text: impl Into<String>) -> Self {
         Error::Refused(Refusal { kind, text: text.into(), about: None })
     }
 
-    /// A refusal of this kind that is about one thing, with its text.
-    pub fn refused_about(kind: ErrorKind, subject: Subject, text: impl Into<String>) -> Self {
-        Error::Refused(Refusal { kind, text: text.into(), about: Some(Box::new(subject)) })
+    /// Says that the error is about this thing if it is a refusal, or a kernel's or an initramfs' error,
+    /// that says none.
+    pub fn about(self, subject: impl FnOnce() -> Subject) -> Self {
+        match self {
+            Error::Refused(mut refusal) => {
+                refusal.about.get_or_insert_with(|| Box::new(subject()));
+                Error::Refused(refusal)
+            }
+            Error::Boot(error) => Error::refused(ErrorKind::Invalid, subject(), error.to_string()),
+            other => other,
+        }
+    }
+
+    /// Puts a refusal into other words: of the same kind, and about the same thing.
+    pub fn reworded(self, text: impl Into<String>) -> Self {
+        Error::Refused(Refusal { text: text.into(), ..Refusal::from(self) })
     }
 
     /// The kernel's answer to what was tried.
@@ -248,7 +260,7 @@ impl From<kumiki_stream::Error> for Error {
             kumiki_stream::Error::Passing { what, source } => {
                 Error::os(format!("passing on {what}"), source)
             }
-            gone => Error::refused(ErrorKind::Lost, gone.to_string()),
+            gone => Error::inner(ErrorKind::Lost, gone.to_string()),
         }
     }
 }
@@ -260,14 +272,27 @@ mod tests {
     #[test]
     fn what_a_refusal_is_about_comes_along_and_may_be_missing() {
         let subject = Subject::Memory { asked: 3, most: 2 };
-        let error = Error::refused_about(ErrorKind::NoMemory, subject.clone(), "3 bytes of 2");
+        let error = Error::refused(ErrorKind::NoMemory, subject.clone(), "3 bytes of 2");
         let sent = serde_json::to_string(&Refusal::from(error)).unwrap();
         let error = Error::from(serde_json::from_str::<Refusal>(&sent).unwrap());
-        assert_eq!((error.kind(), error.subject()), (ErrorKind::NoMemory, Some(&subject)));
+        assert_eq!((error.kind(), error.subject()), (ErrorKind::NoMemory, Some(subject)));
         // Of a process that says none, as those before it.
         let text = r#"{"kind":"Busy","text":"later"}"#;
         let error = Error::from(serde_json::from_str::<Refusal>(text).unwrap());
         assert_eq!((error.kind(), error.subject()), (ErrorKind::Busy, None));
         assert_eq!(serde_json::to_string(&Refusal::from(error)).unwrap(), text);
+    }
+
+    #[test]
+    fn who_knows_the_thing_says_it_once_and_other_words_keep_it() {
+        let error = Error::inner(ErrorKind::Lost, "gone").about(|| Subject::node("n1"));
+        let error = error.about(|| Subject::node("n2")).reworded("gone, and more");
+        assert_eq!((error.kind(), error.subject()), (ErrorKind::Lost, Some(Subject::node("n1"))));
+        assert_eq!(error.to_string(), "gone, and more");
+        // What names its thing itself keeps it where it is handed on.
+        let error = Error::file("/etc/x", io::ErrorKind::NotFound.into());
+        let sent = Error::from(Refusal::from(&error));
+        assert_eq!(sent.subject(), Some(Subject::File("/etc/x".into())));
+        assert_eq!((sent.kind(), sent.to_string()), (error.kind(), error.to_string()));
     }
 }

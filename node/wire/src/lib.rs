@@ -26,6 +26,7 @@ pub mod early;
 mod error;
 #[doc(hidden)]
 pub mod hotplug;
+mod json;
 #[doc(hidden)]
 pub mod link;
 #[doc(hidden)]
@@ -38,6 +39,7 @@ pub mod ring;
 pub mod silence;
 #[doc(hidden)]
 pub mod stages;
+mod subject;
 #[doc(hidden)]
 pub mod times;
 pub mod vsock;
@@ -46,7 +48,10 @@ pub mod window;
 #[doc(hidden)]
 pub mod wish;
 
-pub use error::{Error, ErrorKind, Refusal, Result, Subject};
+pub use error::{Error, ErrorKind, Refusal, Result};
+#[doc(hidden)]
+pub use json::json;
+pub use subject::Subject;
 
 /// Path of the agent in a node.
 pub const AGENT: &str = "/bin/kumiki";

@@ -12,7 +12,7 @@ use kumiki_stream::{Kind, Link, Other};
 use crate::module::{abi, doorbell};
 use crate::ring::Ring;
 use crate::window::Channel;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 /// Cost of the data that may be under way in one direction of a channel: there is room for other frames.
 const WINDOW_BYTES: usize = 0xc000;
@@ -122,7 +122,11 @@ pub fn put(ring: &Ring<'_>, kind: Kind, body: &[u8]) -> Result<bool> {
             _ => "one frame",
         };
         let text = format!("{} bytes of {what}; a node takes at most {most}", body.len());
-        return Err(Error::refused(ErrorKind::Invalid, text));
+        return Err(Error::refused(
+            ErrorKind::Invalid,
+            Subject::limit("bytes of a frame", body.len(), most),
+            text,
+        ));
     }
     let header = Header { length: body.len(), stream: STREAM, kind }.encode();
     ring.write(&[&header, body])

@@ -75,10 +75,7 @@ pub(super) fn exec(exec: Exec) -> Result<Verdict> {
     let reads = exec.interactive || !isatty(stdin());
     let ending = match attend(&run, reads, |client| session.run(&run, client)) {
         Ok(ending) => ending,
-        Err(error) => {
-            let word = exec.words.first().map_or("", String::as_str);
-            return started::none(error, word);
-        }
+        Err(error) => return started::in_node(error),
     };
     Ok(Verdict::Exit(match ending {
         Ending::Exited(status) => status,

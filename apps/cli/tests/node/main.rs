@@ -227,11 +227,12 @@ impl Host {
         text(&output.stdout)
     }
 
-    /// What a line says that has to fail with an error.
+    /// What a line says that has to fail with an error, which says what it is about.
     fn refused(&self, line: &str) -> String {
-        let output = self.run(line);
+        let output = self.run(&format!("export KUMIKI_ERRORS=json; {line}"));
         assert_eq!(output.exit.code(), 2, "{line}: {}", text(&output.stdout));
-        text(&output.stderr)
+        let said = text(&output.stderr);
+        said.lines().map(|line| sentence(line) + "\n").collect()
     }
 
     /// Of the uncompressed kernel: nothing is unpacked where no test asks for that.
@@ -295,6 +296,19 @@ impl Built {
     fn module(&self, name: &str) -> &Path {
         self.modules.iter().find(|path| path.ends_with(name)).expect("the part builds it")
     }
+}
+
+/// The sentence of a line that a command says. Of an error of nodes it is one whose thing a script
+/// can tell, unless the kernel has refused something or a channel is damaged.
+fn sentence(line: &str) -> String {
+    let Ok(failure) = serde_json::from_str::<serde_json::Value>(line) else {
+        return line.to_owned();
+    };
+    let Some(error) = failure["error"].as_str() else { return line.to_owned() };
+    let kind = failure["kind"].as_str();
+    let is_named = failure["about"].is_object();
+    assert!(is_named || matches!(kind, None | Some("System" | "Protocol")), "{line}");
+    error.to_owned()
 }
 
 fn text(bytes: &[u8]) -> String {

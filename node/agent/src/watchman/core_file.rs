@@ -18,7 +18,7 @@ use object::pod::bytes_of;
 use object::{LittleEndian as Le, U16, U32, U64};
 
 use super::physical::Physical;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 const PAGE: u64 = 4096;
 /// Read, and written, at a time.
@@ -129,15 +129,15 @@ impl Place {
         if let Some(address) = to.strip_prefix(TCP) {
             return match address.rsplit_once(':') {
                 Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(()),
-                _ => Err(invalid(format!("{to} is no address: tcp:HOST:PORT"))),
+                _ => Err(invalid(to, "is no address: tcp:HOST:PORT")),
             };
         }
         let path = Path::new(to);
         let Some(parent) = path.parent().filter(|_| path.is_absolute()) else {
-            return Err(invalid(format!("{to} is no file's or disk's whole path in the node")));
+            return Err(invalid(to, "is no file's or disk's whole path in the node"));
         };
         match path.metadata() {
-            Ok(about) if about.is_dir() => Err(invalid(format!("{to} is a folder"))),
+            Ok(about) if about.is_dir() => Err(invalid(to, "is a folder")),
             Ok(_) => Ok(()),
             Err(error) if parent.is_dir() && !path.starts_with("/dev") => match error.kind() {
                 std::io::ErrorKind::NotFound => Ok(()),
@@ -160,7 +160,8 @@ impl Place {
         }
         let there = file.seek(SeekFrom::End(0)).map_err(failed)?;
         if there < bytes {
-            return Err(invalid(format!("{to} has {there} bytes, and the vmcore is of {bytes}")));
+            let why = format!("has {there} bytes, and the vmcore is of {bytes}");
+            return Err(invalid(to, &why));
         }
         file.rewind().map_err(failed)?;
         Ok(Place::Disk(file))
@@ -197,8 +198,9 @@ impl Place {
     }
 }
 
-fn invalid(text: String) -> Error {
-    Error::refused(ErrorKind::Invalid, text)
+fn invalid(to: &str, why: &str) -> Error {
+    let text = format!("{to} {why}");
+    Error::refused(ErrorKind::Invalid, Subject::Word(to.to_owned()), text)
 }
 
 fn connect(address: &str) -> Result<TcpStream> {

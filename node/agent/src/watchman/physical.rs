@@ -7,7 +7,7 @@ use kumiki_boot::Piece;
 use kumiki_node_wire::access::Access;
 use kumiki_node_wire::memory::Memory;
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 /// Memory that a node's kernel does not know as its own can be mapped here; read(2) ends at
 /// the last byte of its own.
@@ -69,7 +69,11 @@ fn holds(piece: &Piece, address: u64) -> bool {
 /// The aligned window around an address, as far as it is memory of that range.
 fn around(ram: &[Piece], address: u64) -> Result<Piece> {
     let range = ram.iter().find(|range| holds(range, address)).ok_or_else(|| {
-        Error::refused(ErrorKind::Invalid, format!("{address:#x} is no memory of the host's"))
+        Error::refused(
+            ErrorKind::Invalid,
+            Subject::Address(address),
+            format!("{address:#x} is no memory of the host's"),
+        )
     })?;
     let start = (address / WINDOW_BYTES * WINDOW_BYTES).max(range.address);
     let end = ((address / WINDOW_BYTES + 1) * WINDOW_BYTES).min(range.end());
@@ -114,7 +118,11 @@ pub(super) mod fixtures {
             for (n, byte) in into.iter_mut().enumerate() {
                 let at = address + n as u64;
                 let page = self.0.get(&(at & !0xfff)).ok_or_else(|| {
-                    Error::refused(ErrorKind::Invalid, format!("{at:#x} is no memory"))
+                    Error::refused(
+                        ErrorKind::Invalid,
+                        Subject::Address(at),
+                        format!("{at:#x} is no memory"),
+                    )
                 })?;
                 *byte = page[(at & 0xfff) as usize];
             }

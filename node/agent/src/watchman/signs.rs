@@ -7,7 +7,7 @@ use kumiki_node_wire::memory::Memory;
 use kumiki_node_wire::module::abi;
 
 use super::told::Told;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 /// Interval between two looks.
 pub(super) const LOOK: Duration = Duration::from_millis(100);
@@ -49,6 +49,7 @@ impl Signs {
         }
         Err(Error::refused(
             ErrorKind::Protocol,
+            Subject::Module("osnode-watch".into()),
             format!(
                 "no signs of life of version {} there: osnode-watch.ko is another one",
                 abi::VERSION

@@ -2,7 +2,7 @@
 
 use super::physical::Physical;
 use super::vmcoreinfo::Vmcoreinfo;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 /// Address to which x86-64 maps the kernel's text, moved or not.
 const TEXT_MAP: u64 = 0xffff_ffff_8000_0000;
@@ -47,6 +47,7 @@ impl Tables {
         }
         Err(Error::refused(
             ErrorKind::Damaged,
+            Subject::Address(at),
             format!("{at:#x} is mapped to nothing in the host's kernel"),
         ))
     }

@@ -14,7 +14,7 @@ use object::read::elf::{FileHeader, ProgramHeader};
 use serde::{Deserialize, Serialize};
 
 use super::free::joined;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject, json};
 
 /// The host's memory as a core file: where its kernel has its memory, and its vmcoreinfo.
 const KCORE: &str = "/proc/kcore";
@@ -75,12 +75,18 @@ fn head_bytes(path: &str) -> Result<u64> {
 }
 
 fn odd(error: &object::Error) -> Error {
-    Error::refused(ErrorKind::Unsupported, format!("{KCORE}: {error}"))
+    Error::refused(ErrorKind::Unsupported, Subject::File(KCORE.into()), format!("{KCORE}: {error}"))
 }
 
 /// Vmcoreinfo, the offset of the map of all memory, and memory, by the head of a core file.
 fn of_core(head: &[u8]) -> Result<(String, u64, Vec<Piece>)> {
-    let lacks = |what| Error::refused(ErrorKind::Unsupported, format!("{KCORE} has no {what}"));
+    let lacks = |what| {
+        Error::refused(
+            ErrorKind::Unsupported,
+            Subject::File(KCORE.into()),
+            format!("{KCORE} has no {what}"),
+        )
+    };
     let header = FileHeader64::<LittleEndian>::parse(head).map_err(|error| odd(&error))?;
     let segments = header.program_headers(LittleEndian, head).map_err(|error| odd(&error))?;
     let mut info = None;
@@ -118,11 +124,11 @@ pub fn tell() -> Result<()> {
         return Ok(());
     }
     let told = Told::of_host()?;
-    let text = serde_json::to_vec(&told)
-        .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()))?;
+    let text = json(&told)?;
     if text.len() > abi::TOLD_BYTES {
         return Err(Error::refused(
             ErrorKind::Invalid,
+            Subject::limit("bytes of nodes and memory", text.len(), abi::TOLD_BYTES),
             format!(
                 "{} nodes and {} ranges of memory are {} bytes to tell the node that watches, of {} at \
                  most",

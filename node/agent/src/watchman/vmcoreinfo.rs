@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 /// Lines of vmcoreinfo, by the name before the equals sign.
 pub(super) struct Vmcoreinfo<'a> {
@@ -43,7 +43,11 @@ impl<'a> Vmcoreinfo<'a> {
 }
 
 fn lacks(key: &str) -> Error {
-    Error::refused(ErrorKind::Unsupported, format!("the host's vmcoreinfo has no {key}"))
+    Error::refused(
+        ErrorKind::Unsupported,
+        Subject::Word(key.to_owned()),
+        format!("the host's vmcoreinfo has no {key}"),
+    )
 }
 
 #[cfg(test)]

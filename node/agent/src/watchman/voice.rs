@@ -4,7 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::net::{ToSocketAddrs, UdpSocket};
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 const UDP: &str = "udp:";
 
@@ -53,7 +53,11 @@ fn address(to: &str) -> Result<&str> {
         None => false,
     });
     address.ok_or_else(|| {
-        Error::refused(ErrorKind::Invalid, format!("{to} is no receiver: udp:HOST:PORT"))
+        Error::refused(
+            ErrorKind::Invalid,
+            Subject::Word(to.to_owned()),
+            format!("{to} is no receiver: udp:HOST:PORT"),
+        )
     })
 }
 

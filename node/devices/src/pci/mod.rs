@@ -14,7 +14,7 @@ use kumiki_boot::PciBus;
 use kumiki_node_wire::device::Dma;
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 use config::Config;
 
 const DEVICES: &str = "/sys/bus/pci/devices";
@@ -97,7 +97,11 @@ impl Function {
     }
 
     fn refused(self, kind: ErrorKind, why: impl fmt::Display) -> Error {
-        Error::refused(kind, format!("PCI function {self}: {why}"))
+        Error::refused(
+            kind,
+            Subject::Function(self.to_string()),
+            format!("PCI function {self}: {why}"),
+        )
     }
 
     /// True if it is there: it may have been pulled out.

@@ -113,7 +113,7 @@ pub(crate) fn checked(
         return Ok(None);
     }
     let refused =
-        |what: String| Error::refused(ErrorKind::Protocol, format!("queue {number}: {what}"));
+        |what: String| Error::inner(ErrorKind::Protocol, format!("queue {number}: {what}"));
     if words.size > limit.into() || !words.size.is_power_of_two() {
         return Err(refused(format!(
             "{} entries: a power of two up to {limit} is expected",

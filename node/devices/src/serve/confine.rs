@@ -97,7 +97,7 @@ pub(super) fn calls() -> Result<()> {
 
 fn apply(calls: &[i64], then: SeccompAction, otherwise: SeccompAction) -> Result<()> {
     let refused = |error: &dyn std::fmt::Display| {
-        Error::refused(ErrorKind::Unsupported, format!("seccomp: {error}"))
+        Error::inner(ErrorKind::Unsupported, format!("seccomp: {error}"))
     };
     let rules = calls.iter().map(|&call| (call, Vec::new())).collect();
     let filter = SeccompFilter::new(rules, otherwise, then, TargetArch::x86_64);

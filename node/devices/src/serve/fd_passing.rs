@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::tap::Link;
 use crate::spec::QUEUES;
-use crate::{Error, ErrorKind, Refusal, Result};
+use crate::{Error, ErrorKind, Refusal, Result, Subject, json};
 
 /// A message with all of its words.
 const MESSAGE_BYTES: usize = 16 << 10;
@@ -70,11 +70,11 @@ pub fn limit(socket: &OwnedFd, limit: Duration) -> Result<()> {
 
 /// Sends one message.
 pub fn send<T: Serialize>(to: &OwnedFd, message: &T, fds: &[BorrowedFd<'_>]) -> Result<()> {
-    let json = serde_json::to_vec(message)
-        .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()))?;
+    let json = json(message)?;
     if json.len() > MESSAGE_BYTES || fds.len() > FDS {
         return Err(Error::refused(
             ErrorKind::Invalid,
+            Subject::limit("bytes of a message", json.len(), MESSAGE_BYTES),
             format!("a message of {} bytes is too long", json.len()),
         ));
     }
@@ -97,14 +97,14 @@ pub fn receive<T: DeserializeOwned>(from: impl AsFd) -> Result<Option<(T, Vec<Fi
     let (count, fds) = match descriptors::receive(&from, &mut bytes) {
         Err(rustix::io::Errno::CONNRESET) | Ok((0, _)) => return Ok(None),
         Err(rustix::io::Errno::AGAIN) => {
-            return Err(Error::refused(ErrorKind::TimedOut, "no answer came in time"));
+            return Err(Error::inner(ErrorKind::TimedOut, "no answer came in time"));
         }
         received => received.map_err(|error| Error::os("receiving a message", error))?,
     };
     let files = fds.into_iter().map(File::from).collect();
     let message = serde_json::from_slice(&bytes[..count]);
     let message = message
-        .map_err(|error| Error::refused(ErrorKind::Protocol, format!("a message: {error}")))?;
+        .map_err(|error| Error::inner(ErrorKind::Protocol, format!("a message: {error}")))?;
     Ok(Some((message, files)))
 }
 

@@ -54,7 +54,7 @@ pub use worker::work;
 pub use supervisor::{Control, Reply, Taps, ask, taps};
 
 use crate::spec::Assigned;
-use crate::{Error, ErrorKind, Result, program, runtime};
+use crate::{Error, ErrorKind, Result, Subject, program, runtime};
 
 /// Lines that one serving process writes to the log.
 const LINES: u32 = 1000;
@@ -119,7 +119,7 @@ pub fn spawn(name: &str, taps: &[(usize, File)]) -> Result<Vec<String>> {
     }
     let server =
         command.process_group(0).spawn().map_err(|error| Error::file(program::NODED, error))?;
-    begun(server, &log)
+    begun(server, &log).map_err(|error| error.about(|| Subject::node(name)))
 }
 
 /// Reads what a new server says: what cannot be served, and that it has begun.
@@ -134,7 +134,7 @@ fn begun(mut server: Child, log: &Path) -> Result<Vec<String>> {
         let status = server.wait().map_err(|error| Error::os("a node's server", error))?;
         let log = fs::read_to_string(log).unwrap_or_default();
         let last = log.lines().last().unwrap_or_default();
-        return Err(Error::refused(
+        return Err(Error::inner(
             ErrorKind::Lost,
             format!("the server of the node's devices has ended ({status}): {last}"),
         ));

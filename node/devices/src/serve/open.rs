@@ -21,7 +21,7 @@ use crate::claims;
 use crate::interface::Interface;
 use crate::nat;
 use crate::spec::{Assigned, DeviceSpec, Disk, Net, mac_bytes};
-use crate::{Error, ErrorKind, Result, runtime};
+use crate::{Error, ErrorKind, Result, Subject, runtime};
 
 const VHOST_NET: &str = "/dev/vhost-net";
 const VHOST_VSOCK: &str = "/dev/vhost-vsock";
@@ -130,6 +130,7 @@ impl Kept {
                 if bridge == nat::BRIDGE && !nat::is_up() {
                     return Err(Error::refused(
                         ErrorKind::NotFound,
+                        Subject::Interface(bridge.clone()),
                         format!(
                             "there is no network for nodes ({bridge}): kumiki node net up makes it"
                         ),
@@ -176,6 +177,7 @@ impl Kept {
             flock(&file, if disk.read_only { shared } else { alone }).map_err(|error| {
                 Error::refused(
                     ErrorKind::Busy,
+                    Subject::File(disk.file.clone()),
                     format!(
                         "{}: {error}: another node or program has it and would write it, too",
                         disk.file.display()
@@ -211,6 +213,7 @@ fn past_the_cache(disk: &Disk) -> Result<File> {
     options.open(&disk.file).map_err(|error| match error.raw_os_error() {
         Some(libc::EINVAL) => Error::refused(
             ErrorKind::Unsupported,
+            Subject::File(disk.file.clone()),
             format!(
                 "{}: its file system reads nothing past the page cache: leave `direct` out",
                 disk.file.display()

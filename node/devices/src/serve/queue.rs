@@ -20,9 +20,8 @@ pub(super) type Outcome<T> = Result<T, virtio_queue::Error>;
 
 /// The crate's queue for a ring.
 pub(super) fn queue(ring: &Ring, accepted: u64) -> Result<Queue> {
-    let refused = |error: virtio_queue::Error| {
-        Error::refused(ErrorKind::Protocol, format!("a queue: {error}"))
-    };
+    let refused =
+        |error: virtio_queue::Error| Error::inner(ErrorKind::Protocol, format!("a queue: {error}"));
     let mut queue = Queue::new(ring.limit).map_err(refused)?;
     queue.try_set_size(ring.size).map_err(refused)?;
     let half = |address: u64| (Some(address as u32), Some((address >> 32) as u32));
@@ -53,7 +52,7 @@ pub(super) fn both(
     }
     receive.zip(transmit).ok_or_else(|| {
         let text = format!("a {name} without both of its queues");
-        Error::refused(ErrorKind::Protocol, text)
+        Error::inner(ErrorKind::Protocol, text)
     })
 }
 
@@ -150,7 +149,7 @@ impl Server {
         answer: impl Fn(&NodeMemory, DescriptorChain<&NodeMemory>) -> u32 + Send + 'static,
     ) -> Result<()> {
         let Some(ring) = rings.into_iter().next() else {
-            return Err(Error::refused(ErrorKind::Protocol, format!("a {name} without a queue")));
+            return Err(Error::inner(ErrorKind::Protocol, format!("a {name} without a queue")));
         };
         let mut queue = queue(&ring, accepted)?;
         self.start(name, ring.interrupt.clone(), move |end| {

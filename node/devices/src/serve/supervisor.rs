@@ -24,7 +24,7 @@ use super::open::Kept;
 use crate::program::NODED;
 use crate::record;
 use crate::spec::{Assigned, DeviceSpec};
-use crate::{Error, ErrorKind, Refusal, Result};
+use crate::{Error, ErrorKind, Refusal, Result, Subject};
 
 /// A server that dies so often within so long is not started again.
 const DEATHS: usize = 5;
@@ -99,7 +99,11 @@ pub fn serve(name: &str, taps: Taps) -> Result<()> {
     let record = record::window(&device, &entry, Access::Read)?.1;
     let record = record.ok_or_else(|| record::incomplete(name))?;
     let requests = listening(&super::place(name)?)?.ok_or_else(|| {
-        Error::refused(ErrorKind::Running, format!("node {name} is served already"))
+        Error::refused(
+            ErrorKind::Running,
+            Subject::node(name),
+            format!("node {name} is served already"),
+        )
     })?;
     let pieces = entry.pieces.iter().map(|piece| (piece.address, piece.bytes)).collect();
     let (worker, orders) = worker()?;
@@ -195,7 +199,7 @@ impl Supervisor {
         });
         match answer? {
             Some((answer, _)) => Ok(answer),
-            None => Err(Error::refused(ErrorKind::Lost, "the serving process has ended")),
+            None => Err(Error::inner(ErrorKind::Lost, "the serving process has ended")),
         }
     }
 
@@ -207,7 +211,8 @@ impl Supervisor {
         let answer = self.ask(&order, &opened.files);
         // What one process has begun with is of no use to another.
         drop(opened.files);
-        answer?.map_err(Error::Refused)
+        let served = answer.and_then(|answer| answer.map_err(Error::Refused));
+        served.map_err(|error| error.about(|| Subject::device(&self.name, &device.name)))
     }
 
     fn run(&mut self, requests: &OwnedFd) -> Result<()> {
@@ -230,6 +235,7 @@ impl Supervisor {
                     if deaths.len() >= DEATHS {
                         return Err(Error::refused(
                             ErrorKind::Lost,
+                            Subject::node(&self.name),
                             format!(
                                 "the devices of node {} have stopped: the serving process has died \
                              {DEATHS} times within {DEATHS_WITHIN:?}; kumiki node serve {0} tries \
@@ -273,13 +279,14 @@ impl Supervisor {
             return;
         }
         let Ok(Some((control, _))) = receive::<Control>(&client) else { return };
-        let reply: Reply = match control {
+        let served = match control {
             Control::Taps => return self.hand_over(&client),
             Control::List => Ok(self.problems.clone()),
-            Control::Add(device) => self.add(device).map_err(Refusal::from),
-            Control::Remove(name) => self.remove(&name).map_err(Refusal::from),
-            Control::Memory(pieces) => self.remember(pieces).map_err(Refusal::from),
+            Control::Add(device) => self.add(device),
+            Control::Remove(name) => self.remove(&name),
+            Control::Memory(pieces) => self.remember(pieces),
         };
+        let reply: Reply = served.map_err(|error| error.about(|| Subject::node(&self.name)).into());
         // A client that has gone has nothing to be told.
         let _ = send(&client, &reply, &[]);
     }
@@ -315,7 +322,11 @@ impl Supervisor {
     fn remove(&mut self, name: &str) -> Result<Vec<Served>> {
         let at = self.devices.iter().position(|device| device.name == name);
         let at = at.ok_or_else(|| {
-            Error::refused(ErrorKind::NotFound, format!("no device {name} is served"))
+            Error::refused(
+                ErrorKind::NotFound,
+                Subject::device(&self.name, name),
+                format!("no device {name} is served"),
+            )
         })?;
         let device = self.devices.remove(at);
         self.problems.retain(|served| served.name != name);
@@ -346,10 +357,13 @@ pub fn ask(name: &str, control: &Control) -> Result<Option<Vec<Served>>> {
     let Some(socket) = connected(&super::place(name)?)? else { return Ok(None) };
     limit(&socket, ANSWER_LIMIT)?;
     send(&socket, control, &[])?;
-    match receive::<Reply>(&socket)? {
+    let reply = receive::<Reply>(&socket);
+    match reply.map_err(|error| error.about(|| Subject::node(name)))? {
         Some((reply, _)) => reply.map(Some).map_err(Error::Refused),
-        None => {
-            Err(Error::refused(ErrorKind::Lost, format!("the server of node {name} has ended")))
-        }
+        None => Err(Error::refused(
+            ErrorKind::Lost,
+            Subject::node(name),
+            format!("the server of node {name} has ended"),
+        )),
     }
 }

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::ioctl::{IntegerSetter, Opcode, Setter, ioctl, opcode};
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 /// Virtio's number of a network card.
 pub(crate) const ID: u32 = 1;
@@ -148,8 +148,8 @@ fn queue(name: &str, of_several: bool) -> Result<File> {
     let setter = unsafe { Setter::<SETIFF, InterfaceRequest>::new(request) };
     // SAFETY: as above.
     unsafe { ioctl(&file, setter) }.map_err(|error| match error {
-        Errno::BUSY => Error::refused(ErrorKind::Busy, format!("TAP {name} is in use: another node or machine has it")),
-        Errno::INVAL => Error::refused(ErrorKind::Invalid, format!(
+        Errno::BUSY => Error::refused(ErrorKind::Busy, Subject::Interface(name.to_owned()), format!("TAP {name} is in use: another node or machine has it")),
+        Errno::INVAL => Error::refused(ErrorKind::Invalid, Subject::Interface(name.to_owned()), format!(
             "{name} is no TAP of {}: choose another name, or one made by ip tuntap add {name} mode tap{}",
             if of_several { "several queues" } else { "one queue" },
             if of_several { " multi_queue" } else { "" },

@@ -21,7 +21,7 @@ use super::backend::{
 };
 use super::net_control::{self, ControlQueue};
 use super::tap::{self, Link};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 /// Entries of a queue: as many as vhost-net handles well.
 const QUEUE_SIZE: u16 = 256;
@@ -64,7 +64,7 @@ fn answered(returned: i32) -> vhost::Result<()> {
 }
 
 fn failed(doing: &str) -> impl FnOnce(vhost::Error) -> Error {
-    move |error| Error::refused(ErrorKind::System, format!("{doing}: {error}"))
+    move |error| Error::inner(ErrorKind::System, format!("{doing}: {error}"))
 }
 
 /// Description, for a vhost backend, of a node's memory.
@@ -227,6 +227,7 @@ impl KernelVsock {
         set.map_err(|error| {
             Error::refused(
                 ErrorKind::Busy,
+                Subject::Word(cid.to_string()),
                 format!("CID {cid}: {error}; another machine or node has it: choose another"),
             )
         })?;

@@ -14,7 +14,7 @@ use super::backend::{
     Backend, Description, F_EVENT_IDX, F_INDIRECT_DESC, F_VERSION_1, NodeMemory, Ring,
 };
 use super::vhost::{regions, vring};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 const ID: u32 = 26;
 const QUEUE_SIZE: u16 = 256;
@@ -33,7 +33,11 @@ pub(crate) struct VhostUserFs {
 }
 
 fn failed(error: impl std::fmt::Display) -> Error {
-    Error::refused(ErrorKind::Refused, format!("virtiofsd: {error}"))
+    Error::refused(
+        ErrorKind::Refused,
+        Subject::Program("virtiofsd".into()),
+        format!("virtiofsd: {error}"),
+    )
 }
 
 impl VhostUserFs {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::vhost_user::TAG_BYTES;
 use crate::spec::{Assigned, Share};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 /// Paths at which distributions put it. Not `/usr/lib/qemu/virtiofsd`, QEMU's former one in C: it
 /// maps a memory's descriptor from its beginning, which this one's has not.
@@ -46,6 +46,7 @@ pub(super) fn start(node: &str, device: &Assigned, share: &Share) -> Result<(Dae
     if !share.folder.is_dir() {
         return Err(Error::refused(
             ErrorKind::Invalid,
+            Subject::File(share.folder.clone()),
             format!("{} is no folder", share.folder.display()),
         ));
     }
@@ -93,6 +94,7 @@ fn connect(socket: &PathBuf, daemon: &mut Daemon) -> Result<UnixStream> {
             Err(error) if daemon.has_ended() || begin.elapsed() > START_LIMIT => {
                 return Err(Error::refused(
                     ErrorKind::Lost,
+                    Subject::Program("virtiofsd".into()),
                     format!(
                         "virtiofsd did not begin to listen: {error}; its words are in the server's log"
                     ),

@@ -61,7 +61,7 @@ pub fn work() -> Result<()> {
     confine::privileges()?;
     let first = receive::<Order>(&orders)?;
     let Some((Order::Node { name, pieces }, files)) = first else {
-        return Err(Error::refused(ErrorKind::Invalid, "kumiki node start starts this program"));
+        return Err(Error::inner(ErrorKind::Invalid, "kumiki node start starts this program"));
     };
     let mut worker = Worker::new(&name, &pieces, files)?;
     confine::calls()?;
@@ -77,7 +77,7 @@ impl Worker {
         let mut files = files.into_iter();
         let device = files
             .next()
-            .ok_or_else(|| Error::refused(ErrorKind::Protocol, "no descriptor of the module"))?;
+            .ok_or_else(|| Error::inner(ErrorKind::Protocol, "no descriptor of the module"))?;
         let device = Arc::new(device);
         let irqfds = files.next().map(|file| Irqfds::attach(file, &device)).transpose()?;
         let first = *pieces.first().ok_or_else(|| crate::record::incomplete(name))?;
@@ -172,7 +172,7 @@ impl Worker {
     fn obey(&mut self, order: Order, files: Vec<File>) -> Result<()> {
         match order {
             Order::Node { .. } => {
-                Err(Error::refused(ErrorKind::Protocol, "one node is served already"))
+                Err(Error::inner(ErrorKind::Protocol, "one node is served already"))
             }
             Order::Memory { pieces } => {
                 let pieces = pieces.into_iter().map(|(address, bytes)| Piece { address, bytes });
@@ -183,7 +183,7 @@ impl Worker {
             }
             Order::Withdraw { slot } => {
                 if slot >= abi::SLOTS {
-                    return Err(Error::refused(
+                    return Err(Error::inner(
                         ErrorKind::Protocol,
                         format!("there is no slot {slot}"),
                     ));
@@ -199,7 +199,7 @@ impl Worker {
             }
             Order::Serve { slot: number, name, device, resume } => {
                 if number >= abi::SLOTS || self.slots.contains_key(&number) {
-                    return Err(Error::refused(
+                    return Err(Error::inner(
                         ErrorKind::Protocol,
                         format!("slot {number} is taken"),
                     ));
@@ -256,7 +256,7 @@ impl Worker {
 
     fn backend(&self, device: Passed, files: Vec<File>) -> Result<Box<dyn Backend>> {
         let memory = Arc::clone(&self.memory);
-        let missing = || Error::refused(ErrorKind::Protocol, "a descriptor is missing for it");
+        let missing = || Error::inner(ErrorKind::Protocol, "a descriptor is missing for it");
         let mut files = files.into_iter();
         if let Passed::Net { link, in_kernel } = device {
             let pairs = usize::from(link.pairs);
@@ -294,7 +294,7 @@ fn memory_of(device: &Arc<File>, pieces: Vec<Piece>) -> Result<NodeMemory> {
 /// was: rings are known by that.
 fn changed(now: &NodeMemory, device: &Arc<File>, mut pieces: Vec<Piece>) -> Result<NodeMemory> {
     let failed = |error: &dyn std::fmt::Display| {
-        Error::refused(ErrorKind::System, format!("mapping the node's memory: {error}"))
+        Error::inner(ErrorKind::System, format!("mapping the node's memory: {error}"))
     };
     if let Some(first) = pieces.first_mut() {
         first.bytes -= WINDOW_BYTES;

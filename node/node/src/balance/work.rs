@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use kumiki_node_devices::process::Process;
 use kumiki_node_devices::runtime;
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject, json};
 
 /// No node's file ends so.
 const NAME: &str = "this-machine.balancer";
@@ -21,11 +21,11 @@ impl Balancing {
         if let Some(other) = worker(&path) {
             return Err(Error::refused(
                 ErrorKind::Busy,
+                Subject::File(path),
                 format!("process {} balances this machine already: end it first", other.id),
             ));
         }
-        let process = serde_json::to_vec(&Process::this())
-            .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()))?;
+        let process = json(&Process::this())?;
         fs::write(&path, process).map_err(|error| Error::file(&path, error))?;
         Ok(Balancing(path))
     }

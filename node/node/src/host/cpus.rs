@@ -11,7 +11,7 @@ use kumiki_node_wire::module::holding::Holding;
 use kumiki_node_wire::module::{abi, sysfs};
 
 use crate::host::spec::Cpus;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 const ROOT: &str = "/sys/devices/system/cpu";
 
@@ -147,6 +147,7 @@ fn choose_from(
         }
         Cpus::Count(count) => Err(Error::refused(
             ErrorKind::NoCpu,
+            Subject::Cpus { asked: *count, most: free.len() },
             format!(
                 "{count} cpus for a node: the host has {} online that it could give (cpu 0 stays \
              its own{}); ask for 1 to {0}, or delete another node",
@@ -158,6 +159,7 @@ fn choose_from(
             None => Ok(cpus.clone()),
             Some(cpu) => Err(Error::refused(
                 ErrorKind::NoCpu,
+                Subject::Cpu(*cpu),
                 format!(
                     "cpu {cpu} cannot be given to a node: cpu 0 stays the host's, and another one \
                  must be on line, no node's, and of an APIC id up to {LAST_APIC_ID}; free are \

@@ -153,7 +153,7 @@ fn carry_out(
     let mut done: Vec<&Step> = Vec::new();
     for group in steps.chunk_by(at_once) {
         let outcomes = if stop.load(Ordering::Relaxed) {
-            vec![Err(Error::refused(ErrorKind::Interrupted, "interrupted"))]
+            vec![Err(Error::inner(ErrorKind::Interrupted, "interrupted"))]
         } else {
             hands.make(group)
         };
@@ -176,6 +176,7 @@ fn carry_out(
                 left.push(format!("; not undone: {step}: {error}"));
             }
         }
+        let error = error.about(|| step.subject());
         let (step, left) = (step.to_string(), left.concat());
         return Err(Error::RolledBack { step, source: Box::new(error), undone: done.len(), left });
     }
@@ -313,7 +314,7 @@ mod tests {
             let one = |step: &Step| {
                 self.calls += 1;
                 if self.calls == self.fails_at + 1 {
-                    return Err(Error::refused(ErrorKind::Busy, "no more"));
+                    return Err(Error::inner(ErrorKind::Busy, "no more"));
                 }
                 self.made.push(step.to_string());
                 Ok(())
@@ -325,7 +326,7 @@ mod tests {
             // Only ever the last one that stands.
             assert_eq!(self.made.pop().as_deref(), Some(step.to_string().as_str()));
             match self.keeps {
-                Some(at) if at == self.made.len() => Err(Error::refused(ErrorKind::Busy, "held")),
+                Some(at) if at == self.made.len() => Err(Error::inner(ErrorKind::Busy, "held")),
                 _ => Ok(()),
             }
         }

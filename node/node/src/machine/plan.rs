@@ -11,8 +11,8 @@ use serde::Serialize;
 use super::change::{Changes, MemoryResize, Resize, changed, chosen, memory_resizes, resizes};
 use super::file::{ImageWanted, Machine, NodeWanted};
 use super::situation::{Situation, slices_for};
-use crate::Result;
 use crate::host::spec::{Cpus, Fault, MemorySource, Spec};
+use crate::{Result, Subject};
 
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -80,6 +80,14 @@ impl Step {
             | Step::Resize { node, .. }
             | Step::Memory { node, .. }
             | Step::Start { node, .. } => Some(node),
+        }
+    }
+
+    /// The node or image that it is about.
+    pub(super) fn subject(&self) -> Subject {
+        match self {
+            Step::Add { image, .. } => Subject::image(image),
+            _ => Subject::node(self.node().unwrap_or_default()),
         }
     }
 }

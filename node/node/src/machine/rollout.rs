@@ -10,7 +10,7 @@ use kumiki_node_devices::runtime;
 use serde::{Deserialize, Serialize};
 
 use super::plan::Step;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject, json};
 
 const FILE: &str = "rollout.json";
 
@@ -62,7 +62,7 @@ impl Rollout {
         };
         let mut rollout: Self = serde_json::from_slice(&bytes).map_err(|error| {
             let text = format!("{}: {error}: remove it and apply again", path.display());
-            Error::refused(ErrorKind::Damaged, text)
+            Error::refused(ErrorKind::Damaged, Subject::File(path.clone()), text)
         })?;
         if rollout.state == RolloutState::Running && !rollout.process.lives() {
             rollout.state = RolloutState::Interrupted;
@@ -129,8 +129,7 @@ impl Note {
     fn keep(&self) -> Result<()> {
         let path = runtime::file(FILE)?;
         let new = path.with_extension("new");
-        let json = serde_json::to_vec(&self.0)
-            .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()))?;
+        let json = json(&self.0)?;
         fs::write(&new, json)
             .and_then(|()| fs::rename(&new, &path))
             .map_err(|error| Error::file(path, error))
@@ -142,17 +141,18 @@ impl Note {
         let last = last.ok_or_else(|| {
             Error::refused(
                 ErrorKind::NotFound,
+                Subject::Word("node rollout".into()),
                 "no file was applied since this machine was started: kumiki node apply",
             )
         })?;
         if last.state == RolloutState::Running {
             let text =
                 format!("{} is being applied: kumiki node rollout status", last.file.display());
-            return Err(Error::refused(ErrorKind::Busy, text));
+            return Err(Error::refused(ErrorKind::Busy, Subject::File(last.file), text));
         }
         let former = last.former().cloned().ok_or_else(|| {
             let text = format!("{} was applied in one form only", last.file.display());
-            Error::refused(ErrorKind::NotFound, text)
+            Error::refused(ErrorKind::NotFound, Subject::File(last.file.clone()), text)
         })?;
         Ok((last.file, former))
     }

@@ -92,6 +92,7 @@ fn complete(path: &Path, have: u64, want: u64) -> Result<()> {
     }
     Err(Error::refused(
         ErrorKind::Interrupted,
+        Subject::File(path.to_owned()),
         format!(
             "{}: {have} of {want} bytes came: the file has changed, or its sender has ended",
             path.display()
@@ -107,11 +108,12 @@ pub fn give(source: &Path) -> Result<()> {
     if about.is_dir() {
         let what = format!("{}: it is a folder", source.display());
         let subject = Subject::Folder(source.to_owned());
-        return Err(Error::refused_about(ErrorKind::Invalid, subject, what));
+        return Err(Error::refused(ErrorKind::Invalid, subject, what));
     }
     if !about.is_file() {
         return Err(Error::refused(
             ErrorKind::Invalid,
+            Subject::File(source.to_owned()),
             format!("{}: it is no file", source.display()),
         ));
     }
@@ -147,9 +149,9 @@ fn run(node: &str, words: &[String], input: Option<&File>, out: &mut dyn Write) 
     let text = format!("node {node}: {}", said.trim().trim_start_matches("kumiki: "));
     if ending == Ending::Exited(IS_FOLDER) {
         let subject = Subject::Folder(words.last().map(PathBuf::from).unwrap_or_default());
-        return Err(Error::refused_about(ErrorKind::Refused, subject, text));
+        return Err(Error::refused(ErrorKind::Refused, subject, text));
     }
-    Err(Error::refused(ErrorKind::Refused, text))
+    Err(Error::refused(ErrorKind::Refused, Subject::node(node), text))
 }
 
 /// Copies a file or a folder of the host to a place in a node. `-` is standard input: for a folder that
@@ -165,9 +167,8 @@ pub fn into_node(node: &str, source: &Path, target: &str) -> Result<()> {
             File::open(source).map_err(failed)?
         }
         false => {
-            let source = source.display();
-            let what = format!("{source}: it is no file and no folder");
-            return Err(Error::refused(ErrorKind::Invalid, what));
+            let what = format!("{}: it is no file and no folder", source.display());
+            return Err(Error::refused(ErrorKind::Invalid, Subject::File(source.to_owned()), what));
         }
     };
     let about = file.metadata().map_err(failed)?;
@@ -326,7 +327,7 @@ mod tests {
     fn a_folder_where_a_file_is_asked_for_is_told_by_its_subject() {
         let folder = tempfile::tempdir().unwrap();
         let error = give(folder.path()).unwrap_err();
-        assert_eq!(error.subject(), Some(&Subject::Folder(folder.path().to_owned())));
+        assert_eq!(error.subject(), Some(Subject::Folder(folder.path().to_owned())));
         assert!(error.to_string().ends_with(": it is a folder"), "{error}");
     }
 

@@ -11,7 +11,7 @@ use kumiki_node_wire::module::{abi, sysfs};
 use super::{Node, Stopped};
 use crate::host::cpus;
 use crate::node::session::Session;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 impl Node {
     /// Has its kernel sleep in its own memory, and gives its cpus back to the host.
@@ -39,6 +39,7 @@ impl Node {
         if window.word() != abi::WORD_KEPT {
             return Err(Error::refused(
                 ErrorKind::Damaged,
+                Subject::node(&self.name),
                 format!(
                     "node {} does not sleep in its memory any more: kumiki node start {0}",
                     self.name

@@ -8,7 +8,7 @@ use kumiki_node_wire::module::holding::Holding;
 use kumiki_node_wire::module::sysfs;
 
 use crate::node::Node;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 impl Node {
     /// Takes a PCI function from the host's driver for the node, from its next start on.
@@ -18,6 +18,7 @@ impl Node {
         if record.pci.contains(&function) {
             return Err(Error::refused(
                 ErrorKind::Exists,
+                Subject::Function(function.to_string()),
                 format!("node {} has PCI function {function} already", self.name),
             ));
         }
@@ -27,6 +28,7 @@ impl Node {
         if dma == Dma::Confined && !function.is_behind_iommu() {
             return Err(Error::refused(
                 ErrorKind::Refused,
+                Subject::Function(function.to_string()),
                 format!(
                     "PCI function {function}: what it writes to memory is not confined to node {}, \
                      for this machine has no IOMMU before it, or its kernel does not use that \
@@ -60,6 +62,7 @@ impl Node {
         if !record.pci.contains(&function) {
             return Err(Error::refused(
                 ErrorKind::NotFound,
+                Subject::Function(function.to_string()),
                 format!("node {} has no PCI function {function}", self.name),
             ));
         }
@@ -95,6 +98,7 @@ fn nobody_has(name: &str, function: Function) -> Result<()> {
         if record.pci.contains(&function) {
             return Err(Error::refused(
                 ErrorKind::Busy,
+                Subject::Function(function.to_string()),
                 format!("PCI function {function} is node {}'s", entry.name),
             ));
         }

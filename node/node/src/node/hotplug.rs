@@ -16,7 +16,7 @@ use kumiki_node_wire::wish::{MemoryOrder, Wish};
 
 use super::Node;
 use crate::node::session::Session;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 /// Time that a node's kernel may take for an order: longer than its agent tries.
 const ORDER_LIMIT: Duration = Duration::from_secs(60);
@@ -80,7 +80,7 @@ impl MemoryChange<'_> {
         let name = &self.node.name;
         let refused = |kind, problem: String| {
             let text = format!("node {name}: memory of {wanted} bytes: {problem}");
-            Err(Error::refused(kind, text))
+            Err(Error::refused(kind, Subject::node(name), text))
         };
         if entry.cpus.is_empty() {
             let problem = "it sleeps, its cpus with this machine: kumiki node exec wakes it";
@@ -185,7 +185,8 @@ impl MemoryChange<'_> {
             }
         }
         let _ = self.tell_server();
-        Err(Error::refused(error.kind(), format!("{error}{left}")))
+        let text = format!("{error}{left}");
+        Err(error.reworded(text))
     }
 
     fn take(&mut self, wanted: u64) -> Result<()> {
@@ -198,6 +199,7 @@ impl MemoryChange<'_> {
             let Some(piece) = near.iter().find_map(of).transpose()? else {
                 return Err(Error::refused(
                     ErrorKind::NoMemory,
+                    Subject::Memory { asked: more, most: more - (wanted - self.bytes()) },
                     format!(
                         "node {}: {} of {} more are not free in pieces of {}{}: free some (echo 1 > \
                          /proc/sys/vm/drop_caches), or ask for less",
@@ -213,6 +215,7 @@ impl MemoryChange<'_> {
             if self.runs && !self.window.offer(&piece) {
                 return Err(Error::refused(
                     ErrorKind::Full,
+                    Subject::limit("pieces of memory", abi::PIECES + 1, abi::PIECES),
                     format!("node {} has {} pieces of memory", self.node.name, abi::PIECES),
                 ));
             }
@@ -251,6 +254,7 @@ impl MemoryChange<'_> {
         let why = why.map_or(String::new(), |error| format!(" ({error})"));
         Err(Error::refused(
             ErrorKind::Busy,
+            Subject::node(&self.node.name),
             format!(
                 "node {}: its kernel does not let go of {} of its memory{why}: it keeps that, and has \
                  {}; try again later, or end what holds memory there",

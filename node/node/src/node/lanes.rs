@@ -15,7 +15,7 @@ use kumiki_stream::exec::Client;
 use kumiki_sys::shm::Window;
 
 use crate::node::session::{Ending, Session};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 /// A program that runs in a node, and memory that both see.
 #[derive(Debug)]
@@ -63,7 +63,11 @@ impl Lanes {
         };
         let window = Window::map(device.as_fd(), abi::LANES_AT as u64, abi::LANES_BYTES);
         window.map(Some).map_err(|error| {
-            Error::refused(ErrorKind::Damaged, format!("{path}: memory for lines: {error}"))
+            Error::refused(
+                ErrorKind::Damaged,
+                Subject::File(path.into()),
+                format!("{path}: memory for lines: {error}"),
+            )
         })
     }
 }

@@ -54,7 +54,7 @@ use kumiki_node_wire::wish::Wish;
 use crate::host::cpus;
 use crate::host::spec::{Fault, MemorySource, Spec};
 use crate::node::session::{LOG_LOOK, Session};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject, json};
 
 /// Longest sleep between looks at a starting node, should a doorbell get lost.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
@@ -75,13 +75,12 @@ impl Node {
     /// Takes cpus and memory from the host for a node. Each size of memory is one
     /// contiguous piece if there is one. Undone if a step fails.
     pub fn create(spec: &Spec) -> Result<Self> {
+        Self::made(spec).map_err(|error| error.about(|| Subject::node(&spec.name)))
+    }
+
+    fn made(spec: &Spec) -> Result<Self> {
         let name = &spec.name;
-        let refused = |fault: Fault| {
-            Error::refused(
-                ErrorKind::Invalid,
-                format!("node {name}: {}: {}", fault.key, fault.problem),
-            )
-        };
+        let refused = |fault| impossible(name, &fault);
         spec.check().map_err(refused)?;
         let image = Image::open(&spec.image)?;
         let needs = image.needs();
@@ -102,10 +101,12 @@ impl Node {
         ) {
             return Err(match give_back(&device, &record.cpus) {
                 Ok(()) => error,
-                Err(left) => Error::refused(
-                    error.kind(),
-                    format!("{error}; and this could not be undone: {left}: kumiki node rm {name}"),
-                ),
+                Err(left) => {
+                    let text = format!(
+                        "{error}; and this could not be undone: {left}: kumiki node rm {name}"
+                    );
+                    error.reworded(text)
+                }
             });
         }
         // Each of what follows attaches to the node itself.
@@ -171,6 +172,7 @@ impl Node {
         if base.root.is_some() {
             return Err(Error::refused(
                 ErrorKind::Invalid,
+                Subject::node(&self.name),
                 "a root is seen where it stays: kumiki image add makes an image with one",
             ));
         }
@@ -273,6 +275,7 @@ impl Node {
             } else if begin.elapsed() >= STARTER_LIMIT {
                 return Err(Error::refused(
                     ErrorKind::Busy,
+                    Subject::node(&self.name),
                     format!(
                         "node {} is being started by node {starter}, which does not come to an end: \
                      kumiki node stop {starter}, then try again",
@@ -293,6 +296,7 @@ impl Node {
         if starter == self.name {
             return Err(Error::refused(
                 ErrorKind::Invalid,
+                Subject::node(starter),
                 format!("node {starter} cannot start itself"),
             ));
         }
@@ -306,6 +310,7 @@ impl Node {
         if let Some(function) = record.pci.first() {
             return Err(Error::refused(
                 ErrorKind::Unsupported,
+                Subject::Function(function.to_string()),
                 format!(
                     "node {} has PCI function {function}, which only its host can keep from writing \
                      when the node is stopped: it cannot be lent",
@@ -333,8 +338,7 @@ impl Node {
             None => Vec::new(),
         };
         device.lend()?;
-        let grant = serde_json::to_vec(&Grant { entry, record, image, snapshot, clocks })
-            .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()));
+        let grant = json(&Grant { entry, record, image, snapshot, clocks });
         let handed = grant.and_then(|grant| session.hand_over(&Wish::Lend(grant)));
         if handed.is_err() {
             self.end(&device)?;
@@ -488,6 +492,15 @@ fn unheld(cpus: &[u32], nodes: &[sysfs::Status]) -> Vec<u32> {
     cpus.iter().copied().filter(|cpu| !held.contains(cpu)).collect()
 }
 
+/// Refusal of a setting that cannot be.
+fn impossible(name: &str, fault: &Fault) -> Error {
+    Error::refused(
+        ErrorKind::Invalid,
+        Subject::Setting { node: name.to_owned(), key: fault.key.to_owned() },
+        format!("node {name}: {}: {}", fault.key, fault.problem),
+    )
+}
+
 /// The cpus that a start from an image tells the node's kernel of.
 fn told(entry: &sysfs::Status, record: &Record) -> Result<Vec<(u32, u32)>> {
     if record.elastic.is_some() { cpus::to_be_told(&entry.cpus) } else { Ok(entry.cpus.clone()) }
@@ -529,6 +542,7 @@ impl Stopped {
         }
         Err(Error::refused(
             ErrorKind::Unsupported,
+            Subject::node(&self.node.name),
             format!(
                 "node {} has several cpus: what its kernel wants to be told of them is seen in an \
              image only; kumiki node start {0}",
@@ -549,12 +563,10 @@ impl Stopped {
         let (with, added) = self.record.parts(&self.entry.pieces);
         let have: Vec<u64> = with.iter().map(|piece| piece.bytes).collect();
         // It may be another image than the one that the node was made for.
-        origin.needs().check(&self.record.image, &have).map_err(|fault| {
-            Error::refused(
-                ErrorKind::Invalid,
-                format!("node {name}: {}: {}", fault.key, fault.problem),
-            )
-        })?;
+        origin
+            .needs()
+            .check(&self.record.image, &have)
+            .map_err(|fault| impossible(name, &fault))?;
         // They may have been given back by hand.
         let mut record = self.record.clone();
         record.told = told(&self.entry, &record)?;
@@ -565,7 +577,8 @@ impl Stopped {
         })?;
         let parts = &mut loading.parts;
         let plan = timed(&mut parts.plan_ms, || {
-            load::plan(&self.entry, &record, origin, Clocks::of_host()?, id)
+            let plan = load::plan(&self.entry, &record, origin, Clocks::of_host()?, id);
+            plan.map_err(|error| error.about(|| Subject::node(name)))
         })?;
         load::load(
             |piece| self.device.map_within(&[piece], Access::Write, limit),
@@ -617,13 +630,11 @@ impl Stopped {
         let kept = meanwhile(&mut begun.loaded.parts);
         let stages = self.until_ready(begun, id, limit)?;
         kept.map(|()| stages).map_err(|error| {
-            Error::refused(
-                error.kind(),
-                format!(
-                    "node {} is ready, and what it was started from could not be kept: {error}",
-                    self.node.name
-                ),
-            )
+            let text = format!(
+                "node {} is ready, and what it was started from could not be kept: {error}",
+                self.node.name
+            );
+            error.reworded(text)
         })
     }
 

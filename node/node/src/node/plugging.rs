@@ -13,7 +13,7 @@ use kumiki_node_wire::module::{abi, sysfs};
 use serde::Serialize;
 
 use crate::node::Node;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 /// A node's device, as it is listed.
 #[derive(Debug, Serialize)]
@@ -39,6 +39,7 @@ impl Node {
         let added = assign(&record.devices, spec).ok_or_else(|| {
             Error::refused(
                 ErrorKind::Full,
+                Subject::limit("devices of a node", abi::SLOTS + 1, abi::SLOTS),
                 format!("node {} has {} devices already", self.name, abi::SLOTS),
             )
         })?;
@@ -67,8 +68,13 @@ impl Node {
         let problems = serve::spawn(&self.name, &[])?;
         let of_this = format!("{}: ", added.name);
         let problem = problems.iter().find_map(|line| line.strip_prefix(&of_this));
-        problem
-            .map_or(Ok(()), |problem| Err(Error::refused(ErrorKind::Refused, problem.to_owned())))
+        problem.map_or(Ok(()), |problem| {
+            Err(Error::refused(
+                ErrorKind::Refused,
+                Subject::device(&self.name, &added.name),
+                problem.to_owned(),
+            ))
+        })
     }
 
     /// Takes a device away, at once if it runs.
@@ -87,6 +93,7 @@ impl Node {
         if record.devices.len() == before {
             return Err(Error::refused(
                 ErrorKind::NotFound,
+                Subject::device(&self.name, name),
                 format!("node {} has no device {name}: see kumiki node device ls {0}", self.name),
             ));
         }

@@ -14,7 +14,7 @@ use super::{Node, bring_on_line};
 use crate::host::cpus;
 use crate::host::spec::Cpus;
 use crate::node::session::Session;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 /// Time that a node's kernel may take for all cpus of an order.
 const ORDER_LIMIT: Duration = Duration::from_secs(60);
@@ -80,7 +80,8 @@ impl Change<'_> {
     fn is_possible(&self, entry: &sysfs::Status, count: usize) -> Result<()> {
         let (name, record) = (&self.node.name, &self.record);
         let refused = |kind, problem: String| {
-            Err(Error::refused(kind, format!("node {name}: {count} cpus: {problem}")))
+            let text = format!("node {name}: {count} cpus: {problem}");
+            Err(Error::refused(kind, Subject::node(name), text))
         };
         if entry.cpus.is_empty() {
             let problem = "it sleeps, its cpus with this machine: kumiki node exec wakes it";
@@ -141,6 +142,7 @@ impl Change<'_> {
         let why = said.err().map_or(String::new(), |error| format!(" ({error})"));
         Err(Error::refused(
             ErrorKind::Busy,
+            Subject::node(&self.node.name),
             format!(
                 "node {}: its kernel does not let go of {} {}{why}: it keeps them, and has {} cpus; \
                  try again later",
@@ -180,7 +182,8 @@ impl Change<'_> {
         Err(match failure {
             None => error,
             Some(left) => {
-                Error::refused(error.kind(), format!("{error}; and this was not undone: {left}"))
+                let text = format!("{error}; and this was not undone: {left}");
+                error.reworded(text)
             }
         })
     }
@@ -203,6 +206,7 @@ impl Change<'_> {
         let held = cpus::held()?;
         Err(Error::refused(
             ErrorKind::NoCpu,
+            Subject::Cpus { asked: more, most: free.len() },
             format!(
                 "node {}: {more} cpus more: this machine has {} free that its kernel was told of \
                  when it started{}{}",

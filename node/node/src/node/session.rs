@@ -1,5 +1,6 @@
 //! A talk with a node's agent: a program runs there as if it ran here.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -16,7 +17,7 @@ use kumiki_stream::exec::{self, Beside, Client, Outcome, Refusal};
 use kumiki_stream::{Kind, Link, Message, Stream};
 use kumiki_sys::shm;
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 /// Longest sleep, should a doorbell get lost.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
@@ -139,9 +140,9 @@ impl Session {
     ) -> Result<Ending> {
         let link = self.link();
         let mut stream = Stream::new(&link);
-        stream.send(Kind::Open, &Wish::Run(run.clone()))?;
-        match client.attend(&mut stream, beside)? {
-            Outcome::Ended(ending) => self.done(ending),
+        stream.send(Kind::Open, &Wish::Run(run.clone())).map_err(|error| self.failed(error))?;
+        match client.attend(&mut stream, beside).map_err(|error| self.failed(error))? {
+            Outcome::Ended(ending) => self.done(ending, run.program.words.first()),
             Outcome::Left => Ok(Ending::Left),
             Outcome::TimedOut => Err(self.silent("end the program", Duration::ZERO)),
         }
@@ -151,20 +152,31 @@ impl Session {
         ChannelLink::new(self.channel(), self)
     }
 
-    /// Ending of what was asked, unless it was refused.
-    fn done(&self, ending: exec::Ending) -> Result<Ending> {
+    /// Ending of what was asked, unless it was refused; a program by its first word.
+    fn done(&self, ending: exec::Ending, word: Option<&OsString>) -> Result<Ending> {
         match ending {
             exec::Ending::Exited(status) => Ok(Ending::Exited(status)),
             exec::Ending::Signalled(number) => Ok(Ending::Signalled(number)),
-            exec::Ending::Refused(Refusal { reason, .. }) => {
-                Err(Error::refused(ErrorKind::Refused, format!("node {}: {reason}", self.name)))
+            exec::Ending::Refused(Refusal { status, reason }) => {
+                let kind = if status == 127 { ErrorKind::NotFound } else { ErrorKind::Refused };
+                let subject = match word {
+                    Some(word) if matches!(status, 126 | 127) => {
+                        Subject::Program(word.to_string_lossy().into_owned())
+                    }
+                    _ => Subject::node(&self.name),
+                };
+                Err(Error::refused(kind, subject, format!("node {}: {reason}", self.name)))
             }
         }
     }
 
+    fn failed(&self, error: impl Into<Error>) -> Error {
+        error.into().about(|| Subject::node(&self.name))
+    }
+
     fn silent(&self, what: &str, limit: Duration) -> Error {
         let text = format!("node {} did not {what} within {limit:?}", self.name);
-        Error::refused(ErrorKind::TimedOut, text)
+        Error::refused(ErrorKind::TimedOut, Subject::node(&self.name), text)
     }
 
     /// Asks the node to switch itself off and waits until it has.
@@ -211,6 +223,7 @@ impl Session {
             if begin.elapsed() >= SLEEP_LIMIT {
                 return Err(Error::refused(
                     ErrorKind::TimedOut,
+                    Subject::node(&self.name),
                     format!(
                         "node {} is not asleep after {SLEEP_LIMIT:?}: see its log (kumiki node logs \
                      {0})",
@@ -229,7 +242,7 @@ impl Session {
             other => format!("{other:?}"),
         };
         let text = format!("node {} goes on: {reason}{awake}", self.name);
-        Error::refused(ErrorKind::Refused, text)
+        Error::refused(ErrorKind::Refused, Subject::node(&self.name), text)
     }
 
     /// Has the node keep what it needs to start another one, or to watch its host.
@@ -241,12 +254,12 @@ impl Session {
     pub(crate) fn order(&self, wish: &Wish, limit: Duration) -> Result<()> {
         let link = self.link();
         let mut stream = Stream::new(&link);
-        stream.send(Kind::Open, wish)?;
+        stream.send(Kind::Open, wish).map_err(|error| self.failed(error))?;
         let begin = Instant::now();
         loop {
-            match stream.receive()? {
+            match stream.receive().map_err(|error| self.failed(error))? {
                 Some(Message::Close(body)) => {
-                    return self.done(exec::Ending::of_body(&body)?).map(drop);
+                    return self.done(exec::Ending::of_body(&body)?, None).map(drop);
                 }
                 Some(other) => return Err(Error::Protocol(format!("{other:?} as an answer"))),
                 None => {}
@@ -283,6 +296,7 @@ impl End for &Session {
         if has_ended(word) {
             return Err(Error::refused(
                 ErrorKind::Lost,
+                Subject::node(&self.name),
                 format!("node {} has ended ({}): kumiki node logs {0}", self.name, meaning(word)),
             ));
         }
@@ -290,6 +304,7 @@ impl End for &Session {
         if self.channel().state() != abi::CHANNEL_OPEN {
             return Err(Error::refused(
                 ErrorKind::Lost,
+                Subject::node(&self.name),
                 format!(
                     "node {} was stopped and started again, or its agent has given this program up: \
                  kumiki node logs {0}",
@@ -302,7 +317,11 @@ impl End for &Session {
 }
 
 fn no_memory(node: &str) -> Error {
-    Error::refused(ErrorKind::Damaged, format!("node {node} has no memory: kumiki node rm {node}"))
+    Error::refused(
+        ErrorKind::Damaged,
+        Subject::node(node),
+        format!("node {node} has no memory: kumiki node rm {node}"),
+    )
 }
 
 impl Drop for Session {

@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use super::{Node, Stopped};
 use crate::node::session::Session;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 /// A node that was kept.
 #[derive(Clone, Debug, Serialize)]
@@ -67,7 +67,8 @@ impl Node {
                     Ok(()) => "the node goes on".to_owned(),
                     Err(wake) => format!("the node does not go on: {wake}"),
                 };
-                Error::refused(error.kind(), format!("{error}; {left}"))
+                let text = format!("{error}; {left}");
+                error.reworded(text)
             },
         )
     }
@@ -84,6 +85,7 @@ impl Node {
             };
             return Err(Error::refused(
                 ErrorKind::NotRunning,
+                Subject::node(&self.name),
                 format!(
                     "node {} {word}: what is kept is a node that answers; kumiki node ls",
                     self.name
@@ -95,6 +97,7 @@ impl Node {
         if window.is_lent() {
             return Err(Error::refused(
                 ErrorKind::Running,
+                Subject::node(&self.name),
                 format!(
                     "node {} is lent, and its starter's: kumiki node stop {0} takes it back",
                     self.name
@@ -104,6 +107,7 @@ impl Node {
         if let Some(function) = record.pci.first() {
             return Err(Error::refused(
                 ErrorKind::Unsupported,
+                Subject::Function(function.to_string()),
                 format!(
                     "node {} has PCI function {function}, which is reset when the node is stopped, and \
                      its driver would wake up to another device: kumiki node device rm {0} \
@@ -117,6 +121,7 @@ impl Node {
         if let Some(share) = share {
             return Err(Error::refused(
                 ErrorKind::Unsupported,
+                Subject::device(&self.name, &share.name),
                 format!(
                     "node {} has the folder {share}, whose driver does not sleep: kumiki node device \
                  rm {0} {share}",

@@ -28,7 +28,7 @@ use kumiki_node_wire::module::{abi, sysfs};
 use kumiki_node_wire::window::Window;
 
 use super::Node;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 impl Node {
     /// Refuses a node whose memory would not be had again at its address.
@@ -42,7 +42,7 @@ impl Node {
     fn blocks_of(&self, device: &Device, pieces: &[Piece]) -> Result<Vec<u64>> {
         device.notes().to_take_again(pieces)?.ok_or_else(|| {
             Error::refused(
-                ErrorKind::Unsupported,
+                ErrorKind::Unsupported, Subject::node(&self.name),
                 format!(
                     "node {}: some of its memory is of this machine's own allocator, which would use \
                      it for what does not move: the node could not have it again where it was; make \
@@ -65,6 +65,7 @@ impl Node {
         if entry.runs() || !record.idle || window.word() != abi::WORD_KEPT {
             return Err(Error::refused(
                 ErrorKind::NotRunning,
+                Subject::node(&self.name),
                 format!("node {} does not sleep in its memory any more", self.name),
             ));
         }

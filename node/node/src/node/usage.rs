@@ -6,7 +6,7 @@ use kumiki_node_wire::wish::Run;
 use kumiki_stream::exec::Client;
 
 use crate::node::session::{Ending, Session};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 const STAT: &str = "/proc/stat";
 const MEMORY: &str = "/proc/meminfo";
@@ -33,7 +33,8 @@ impl Usage {
     /// Its files in /proc cannot be read, or have none of the figures.
     pub fn here() -> Result<Self> {
         let read = |path| fs::read_to_string(path).map_err(|error| Error::file(path, error));
-        Self::parse(&(read(STAT)? + &read(MEMORY)?)).ok_or_else(|| unknown("this machine"))
+        Self::parse(&(read(STAT)? + &read(MEMORY)?))
+            .ok_or_else(|| unknown("this machine", Subject::File(STAT.into())))
     }
 
     /// Use of a node's; waits for its agent.
@@ -47,7 +48,7 @@ impl Usage {
         let ending = Session::open_by_host(node)?.run(&run, &mut client)?;
         let text = String::from_utf8_lossy(&out.0);
         let usage = Self::parse(&text).filter(|_| ending == Ending::Exited(0));
-        usage.ok_or_else(|| unknown(&format!("node {node}")))
+        usage.ok_or_else(|| unknown(&format!("node {node}"), Subject::node(node)))
     }
 
     /// Share of its processors' time that was used since `before`, from 0 to 1.
@@ -78,9 +79,9 @@ impl Usage {
     }
 }
 
-fn unknown(of: &str) -> Error {
+fn unknown(of: &str, subject: Subject) -> Error {
     let text = format!("{of} does not say what its cpus and memory are used for");
-    Error::refused(ErrorKind::Unsupported, text)
+    Error::refused(ErrorKind::Unsupported, subject, text)
 }
 
 /// Output as far as it is of use.

@@ -14,7 +14,7 @@ use kumiki_node_wire::early::StartId;
 use kumiki_node_wire::stages::{Loading, Stages, timed};
 
 use super::{Node, Stopped};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 /// Time that a node that was to be kept, and was not, may take to go on.
 const GO_ON_LIMIT: Duration = Duration::from_secs(30);
@@ -90,6 +90,7 @@ pub(super) fn is_of_its_image(snapshot: &Snapshot, node: &str, record: &Record) 
     if header.image_sha256.as_deref() != Some(image.sha256()) {
         return Err(Error::refused(
             ErrorKind::Invalid,
+            Subject::image(name),
             format!(
                 "snapshot {name} has the kernel and the module of image {}, and node {} is made of \
              image {own}, which has others: start the node from that, and keep it again",
@@ -100,6 +101,7 @@ pub(super) fn is_of_its_image(snapshot: &Snapshot, node: &str, record: &Record) 
     if header.root != image.root() {
         return Err(Error::refused(
             ErrorKind::Invalid,
+            Subject::image(name),
             format!(
                 "the root that the kernel of snapshot {name} sees is not where image {own} has it \
              by now: start node {} from the image, and keep it again",

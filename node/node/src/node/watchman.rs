@@ -9,7 +9,7 @@ use kumiki_node_wire::wish::Wish;
 
 use crate::node::Node;
 use crate::node::session::Session;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject, json};
 
 /// File in which the module tells the address of its page.
 const ADDRESS: &str = "/sys/class/misc/kumiki-osnode-watch/address";
@@ -37,6 +37,7 @@ impl Node {
         if !watchman::can_be() {
             return Err(Error::refused(
                 ErrorKind::NotFound,
+                Subject::Module("osnode-watch".into()),
                 format!(
                     "{} is not there, by which this machine gives signs of life: modprobe \
                      osnode-watch",
@@ -50,6 +51,7 @@ impl Node {
         if watchman.after < least {
             return Err(Error::refused(
                 ErrorKind::Invalid,
+                Subject::Word(format!("{:?}", watchman.after)),
                 format!("{:?} of silence is nothing yet: {least:?} at least", watchman.after),
             ));
         }
@@ -60,8 +62,7 @@ impl Node {
             .map_err(|_| Error::Protocol(format!("{ADDRESS} holds {text:?}")))?;
         let Watchman { after, to, say, then } = watchman.clone();
         let order = Order { address, after, to, say, then };
-        let body = serde_json::to_vec(&order)
-            .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()))?;
+        let body = json(&order)?;
         Session::open_by_host(self.name())?.hand_over(&Wish::Watch(Some(body)))
     }
 
@@ -73,16 +74,20 @@ impl Node {
 
 /// Refuses a machine whose nodes would not outlive its kernel.
 fn outlives(restart: &str, crash_kernel: &str) -> Result<()> {
-    let refused = |text: String| Err(Error::refused(ErrorKind::Unsupported, text));
+    let refused = |file: &str, text: String| {
+        Err(Error::refused(ErrorKind::Unsupported, Subject::File(file.into()), text))
+    };
     if !matches!(restart.trim(), "" | "0") {
-        return refused(format!(
+        let text = format!(
             "this machine restarts after a panic, and its nodes with it (kernel.panic is {}): sysctl \
              kernel.panic=0",
             restart.trim()
-        ));
+        );
+        return refused(RESTART, text);
     }
     if crash_kernel.trim() == "1" {
         return refused(
+            CRASH_KERNEL,
             "a crash kernel is loaded, which starts after a panic and takes this machine's devices \
              and, when it is done, restarts it with its nodes: kdump-config unload"
                 .into(),

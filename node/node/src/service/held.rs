@@ -5,7 +5,7 @@ use std::fs;
 use kumiki_node_devices::process::Process;
 use kumiki_node_devices::runtime;
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, Result, json};
 
 fn name_of(node: &str) -> String {
     format!("{node}.held")
@@ -19,8 +19,7 @@ impl Held {
         let mut held = Held(Vec::new());
         for node in nodes {
             let path = runtime::file(&name_of(&node))?;
-            let process = serde_json::to_vec(&Process::this())
-                .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()))?;
+            let process = json(&Process::this())?;
             fs::write(&path, process).map_err(|error| Error::file(path, error))?;
             held.0.push(node);
         }

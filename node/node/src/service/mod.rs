@@ -10,7 +10,7 @@ use kumiki_node_devices::spec::{Addressing, DeviceSpec};
 use kumiki_rootfs::HealthTimes;
 use serde::Serialize;
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 pub use health::NOT_ASKED;
 pub(crate) use health::{Doubt, Health};
@@ -44,7 +44,7 @@ impl Service {
                     let text = format!(
                         "node {node} is ready and not healthy ({health}) within {limit:?}: {why}"
                     );
-                    return Err(Error::refused(ErrorKind::TimedOut, text));
+                    return Err(Error::refused(ErrorKind::TimedOut, Subject::node(node), text));
                 }
                 Err(_) => std::thread::sleep(ASK),
             }

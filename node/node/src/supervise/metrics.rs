@@ -6,7 +6,7 @@ use kumiki_metrics::{Endpoint, Kind, Text, label};
 use kumiki_node_devices::runtime;
 use kumiki_node_devices::service_state::ServiceState;
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 const SOCKET: &str = "metrics.sock";
 
@@ -42,6 +42,7 @@ pub(super) fn serve(
         }
         Error::refused(
             ErrorKind::Running,
+            Subject::File(path.clone()),
             format!(
                 "{}: another kumiki node supervise serves it: one keeps all services",
                 path.display()

@@ -19,7 +19,7 @@ use super::metrics;
 use crate::machine::Machine;
 use crate::node::Node;
 use crate::service::{Doubt, Service, is_held};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 /// Interval between two looks at a node.
 const EVERY: Duration = Duration::from_secs(1);
@@ -47,6 +47,7 @@ pub fn supervise(
     if services.is_empty() {
         return Err(Error::refused(
             ErrorKind::Invalid,
+            Subject::File(file.to_owned()),
             format!("{}: no node has `restart = true`: there is nothing to watch", file.display()),
         ));
     }

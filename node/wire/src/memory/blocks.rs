@@ -20,7 +20,7 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 use crate::memory::numa::{self, BLOCKS};
 use crate::module::holding::Holding;
 use crate::module::{abi, sysfs};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 const FIRMWARE: &str = "/sys/firmware/memmap";
 const NOTES: &str = "/run/kumiki-osnode";
@@ -152,6 +152,7 @@ impl Notes {
         note(&[])?;
         Err(Error::refused(
             ErrorKind::NoMemory,
+            Subject::Memory { asked: bytes, most: found },
             format!(
                 "{found} of {bytes} bytes of memory could be taken off line within {LIMIT:?}{}: \
              start this machine with movablecore=SIZE, which keeps memory for that, or with \
@@ -181,6 +182,7 @@ impl Notes {
         let refused = |block: u64, why: &str| {
             Err(Error::refused(
                 ErrorKind::NoMemory,
+                Subject::node(node),
                 format!(
                     "node {node} sleeps without its memory, and memory block {block} of that {why} \
                      ({}): kumiki node start {node} tries it again, and starts it anew",
@@ -259,7 +261,11 @@ fn block_bytes() -> Result<u64> {
         _ => Error::file(&path, error),
     })?;
     u64::from_str_radix(text.trim(), 16).map_err(|error| {
-        Error::refused(ErrorKind::Unsupported, format!("{}: {text:?}: {error}", path.display()))
+        Error::refused(
+            ErrorKind::Unsupported,
+            Subject::File(path.clone()),
+            format!("{}: {text:?}: {error}", path.display()),
+        )
     })
 }
 
@@ -331,6 +337,7 @@ fn set_online(block: u64) -> Result<()> {
             "going-offline" => {
                 return Err(Error::refused(
                     ErrorKind::Busy,
+                    Subject::File(path.clone()),
                     format!(
                         "memory block {block} is still being taken off line after {BLOCK_LIMIT:?} \
                      ({}): end who does that, then try again",

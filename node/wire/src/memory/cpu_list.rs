@@ -1,12 +1,13 @@
 //! Lists of numbers, of cpus or NUMA nodes, as the kernel writes them.
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 /// A list as the kernel writes it, e.g. `0-3,6`.
 pub fn parse(list: &str) -> Result<Vec<u32>> {
     let wrong = || {
         Error::refused(
             ErrorKind::Invalid,
+            Subject::Word(list.to_owned()),
             format!("{list:?} is no list of cpus, such as 2,3 or 4-7"),
         )
     };

@@ -44,6 +44,7 @@ pub fn padded(kind: Holding, name: &str) -> Result<[u8; abi::NAME_BYTES]> {
     if !fits || name.starts_with('.') || !name.bytes().all(good) {
         return Err(Error::refused(
             ErrorKind::Invalid,
+            kind.subject(name),
             format!(
                 "{name:?} cannot name {}: 1 to 31 of a-z, 0-9, '.', '_' and '-', not beginning with '.'",
                 if kind == Holding::Node { "a node" } else { "an image" }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::module::holding::Holding;
 use crate::module::requests;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 const ROOT: &str = "/sys/class/misc/kumiki-osnode";
 /// State of a node that was started and not stopped, or that another one may start.
@@ -46,7 +46,7 @@ impl Status {
         }
         let name = &self.name;
         let text = format!("node {name} {but}: kumiki node stop {name}{way}");
-        Err(Error::refused(ErrorKind::Running, text))
+        Err(Error::refused(ErrorKind::Running, Subject::node(name), text))
     }
 
     /// Refuses a node that does not run.
@@ -55,7 +55,7 @@ impl Status {
             return Ok(());
         }
         let text = format!("node {} does not run", self.name);
-        Err(Error::refused(ErrorKind::NotRunning, text))
+        Err(Error::refused(ErrorKind::NotRunning, Subject::node(&self.name), text))
     }
 }
 
@@ -112,7 +112,7 @@ pub fn one(kind: Holding, name: &str) -> Result<Status> {
     if !exists(kind, name) {
         requests::probe()?;
         let noun = kind.noun();
-        return Err(Error::refused_about(
+        return Err(Error::refused(
             ErrorKind::NotFound,
             kind.subject(name),
             format!("there is no {noun} {name}: see kumiki {noun} ls"),
@@ -188,6 +188,7 @@ fn number(path: &Path, text: &str) -> Result<u64> {
     parsed.map_err(|_| {
         Error::refused(
             ErrorKind::Unsupported,
+            Subject::File(path.to_owned()),
             format!(
                 "{} holds {text:?} where a number was expected: the module is of another version",
                 path.display()
@@ -202,7 +203,7 @@ mod tests {
 
     #[test]
     fn what_is_gone_is_passed_over_and_other_failures_are_told() {
-        let failed = || Err::<(), _>(Error::refused(ErrorKind::Busy, "no"));
+        let failed = || Err::<(), _>(Error::inner(ErrorKind::Busy, "no"));
         assert!(unless_gone(Holding::Node, "no-such-node", failed()).is_none());
         // The folder itself, which is there as long as any.
         assert!(unless_gone(Holding::Node, "/", failed()).is_some_and(|seen| seen.is_err()));

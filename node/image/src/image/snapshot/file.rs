@@ -20,7 +20,7 @@ use crate::hash::hex;
 use crate::identity::Identity;
 use crate::image;
 use crate::watchmen::abandon;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 const CHUNK_BYTES: usize = 1 << 20;
 
@@ -155,6 +155,7 @@ pub fn fetch(
     let (Some(before_pages), true) = (before_pages, is_it(&header)) else {
         return Err(Error::refused(
             ErrorKind::Damaged,
+            Subject::File(path.to_owned()),
             format!("{} is not what the node was written to as it fell asleep", path.display()),
         ));
     };
@@ -202,6 +203,7 @@ impl<'a> Packed<'a> {
         let no_file = |why: &str| {
             Error::refused(
                 ErrorKind::Invalid,
+                Subject::File(path.to_owned()),
                 format!(
                     "{} is no file of a snapshot ({why}): kumiki image save makes one",
                     path.display()
@@ -219,6 +221,7 @@ impl<'a> Packed<'a> {
         if header.machine != *here {
             return Err(Error::refused(
                 ErrorKind::Invalid,
+                Subject::File(path.to_owned()),
                 format!(
                     "{} was kept on machine {}, and this one is {here}: its kernel has fitted itself \
                      to that one's processor and addresses, and goes on nowhere else",
@@ -254,6 +257,7 @@ impl<'a> Packed<'a> {
 fn damaged(path: &Path, what: impl fmt::Display) -> Error {
     Error::refused(
         ErrorKind::Damaged,
+        Subject::File(path.to_owned()),
         format!("{} is damaged ({what}): save the snapshot again", path.display()),
     )
 }
@@ -281,6 +285,7 @@ pub fn load(name: &str, path: &Path) -> Result<u64> {
     if packed.once {
         return Err(Error::refused(
             ErrorKind::Invalid,
+            Subject::File(path.to_owned()),
             format!(
                 "{} is where a node sleeps while nobody asks for it: that goes on from there, once, \
                  and nothing else does; kumiki node snapshot makes a snapshot",

@@ -12,7 +12,7 @@ use kumiki_node_wire::window::Window;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::pages::Places;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, Subject};
 
 const TABLE_BYTES: u64 = 4096;
 
@@ -29,6 +29,7 @@ pub fn lead_in(
     let at = at.ok_or_else(|| {
         Error::refused(
             ErrorKind::Damaged,
+            Subject::node(&node.name),
             format!(
                 "the kernel of node {} says that its page table is at {tables:#x}, which is no page \
                  of its memory: its osnode-guest.ko is damaged",

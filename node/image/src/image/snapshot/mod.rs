@@ -32,7 +32,7 @@ use crate::hash::hex;
 use crate::identity::Identity;
 use crate::image::{Image, incomplete};
 use crate::origin::Extent;
-use crate::{Error, ErrorKind, Result, root};
+use crate::{Error, ErrorKind, Result, Subject, json, root};
 use pages::{PAGE_BYTES, Places, RUN_BYTES, Run};
 
 pub const MAGIC: u64 = u64::from_le_bytes(*b"kumiksnp");
@@ -157,11 +157,15 @@ pub fn write_head(into: &Memory, header: &Header) -> Result<()> {
 
 /// The first bytes.
 fn head(header: &Header) -> Result<Vec<u8>> {
-    let json = serde_json::to_vec(header)
-        .map_err(|error| Error::refused(ErrorKind::Invalid, error.to_string()))?;
+    let json = json(header)?;
     if (JSON_AT + json.len()) as u64 > HEAD_BYTES {
         return Err(Error::refused(
             ErrorKind::Invalid,
+            Subject::limit(
+                "bytes of a snapshot's description",
+                json.len(),
+                HEAD_BYTES as usize - JSON_AT,
+            ),
             format!(
                 "the description of a snapshot of node {} has {} bytes; at most {} fit: give the node \
              fewer devices, or shorter paths",
@@ -189,6 +193,7 @@ pub fn is_one(memory: &Memory) -> bool {
 fn damaged(name: &str, what: &str) -> Error {
     Error::refused(
         ErrorKind::Damaged,
+        Subject::image(name),
         format!(
             "snapshot {name} is damaged ({what}): something wrote to its memory; kumiki image rm \
          {name}, and keep the node again"
@@ -213,6 +218,7 @@ impl Snapshot {
         if !is_one(&memory) {
             return Err(Error::refused(
                 ErrorKind::Invalid,
+                Subject::image(name),
                 format!(
                     "image {name} is no snapshot: kumiki node snapshot NODE {name} makes one under another \
                  name; kumiki image ls shows which are"
@@ -269,6 +275,7 @@ impl Snapshot {
         let other = |what: &str, has: String, wants: String| {
             Err(Error::refused(
                 ErrorKind::Invalid,
+                Subject::image(&self.name),
                 format!(
                     "snapshot {} was taken of a node with {what} {wants}, and node {} has {has}: a \
                  snapshot is started where it was taken of, and nowhere else",
@@ -315,6 +322,7 @@ impl Snapshot {
         if header.abi != abi::VERSION {
             return Err(Error::refused(
                 ErrorKind::Unsupported,
+                Subject::image(&self.name),
                 format!(
                     "snapshot {} has osnode-guest.ko of version {}, and this kumiki is of {}: start \
                  the node from its image, and keep it again",
