@@ -170,28 +170,69 @@ fn compared(kept: &[Counted], found: &Counted) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Mutex, PoisonError};
+
     use super::*;
 
-    #[test]
-    fn counts_are_as_they_are_kept() {
+    /// A test for each protocol: all in one take minutes beside others.
+    macro_rules! kept {
+        ($($test:ident $name:literal)*) => {
+            mod counts_are_as_they_are_kept {
+                $(#[test]
+                fn $test() {
+                    super::counts_are_kept($name);
+                })*
+            }
+            const TESTED: &[&str] = &[$($name),*];
+        };
+    }
+    kept! {
+        raw "raw"
+        contended "contended"
+        lane "lane"
+        two_lines "two-lines"
+        fork "fork"
+        broadcast "broadcast"
+        lanes "lanes"
+        for_each "for-each"
+        barrier "barrier"
+        meet "meet"
+        meet_counter "meet-counter"
+        meet_groups "meet-groups"
+        meet_tree "meet-tree"
+        meet_spread "meet-spread"
+        split "split"
+        owner "owner"
+        claims "claims"
+        claims_two "claims-two"
+    }
+
+    /// Runs it there; one at a time, as a process has one account of the cpus that shadows take.
+    fn run(protocol: &Protocol, cpus: usize) -> Report {
+        static ONE: Mutex<()> = Mutex::new(());
+        let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+        (protocol.run)(&Place::Simulated(Own::default().machine(cpus)))
+    }
+
+    fn counts_are_kept(name: &str) {
         let kept = kept(KEPT).unwrap();
-        let all = PROTOCOLS.iter().flat_map(|protocol| {
-            protocol.sizes.iter().map(move |cpus| {
-                Counted::of(
-                    protocol,
-                    *cpus,
-                    &(protocol.run)(&Place::Simulated(Own::default().machine(*cpus))),
-                )
-            })
-        });
-        let faults: Vec<_> = all.flat_map(|found| compared(&kept, &found)).collect();
+        let protocol = PROTOCOLS.iter().find(|protocol| protocol.name == name).unwrap();
+        let counted =
+            protocol.sizes.iter().map(|cpus| Counted::of(protocol, *cpus, &run(protocol, *cpus)));
+        let faults: Vec<_> = counted.flat_map(|found| compared(&kept, &found)).collect();
         assert_eq!(faults, [""; 0]);
+    }
+
+    #[test]
+    fn each_protocol_has_a_test() {
+        let names: Vec<_> = PROTOCOLS.iter().map(|protocol| protocol.name).collect();
+        assert_eq!(names, TESTED);
     }
 
     /// Nanoseconds of a protocol on so many cpus.
     fn ns(name: &str, cpus: usize) -> f64 {
         let protocol = PROTOCOLS.iter().find(|protocol| protocol.name == name).unwrap();
-        (protocol.run)(&Place::Simulated(Own::default().machine(cpus))).ns
+        run(protocol, cpus).ns
     }
 
     /// Groups move their lines at the same time.
@@ -199,6 +240,14 @@ mod tests {
     fn a_team_joins_64_in_half_of_the_time_that_a_line_a_helper_takes() {
         let (team, lanes) = (ns("broadcast", 64), ns("lanes", 64));
         assert!(team < 0.5 * lanes, "{team} {lanes}");
+    }
+
+    #[test]
+    fn a_barrier_of_64_takes_at_most_one_and_a_half_of_the_best_that_is_published() {
+        let published = ["meet-counter", "meet-groups", "meet-tree", "meet-spread"];
+        let best = published.map(|name| ns(name, 64)).into_iter().reduce(f64::min).unwrap();
+        let ours = ns("meet", 64);
+        assert!(ours <= 1.5 * best, "{ours} {best}");
     }
 
     #[test]

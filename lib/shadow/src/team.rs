@@ -200,7 +200,20 @@ impl Team {
     /// A meeting point for all members, for use within [`Team::broadcast`].
     pub fn barrier(&self) -> Barrier {
         let home = self.shadows.first().and_then(Shadow::home);
-        Barrier::new(self.size(), home, Arc::clone(&self.deserted))
+        Barrier::new(&self.groups(), home, Arc::clone(&self.deserted))
+    }
+
+    /// Cpus of the members as work is handed on: the main thread's with its neighbours', each leader's with
+    /// his followers'.
+    fn groups(&self) -> Vec<Vec<usize>> {
+        let cpu = |shadow: &Shadow| shadow.info().map_or(0, |info| info.helper_cpu);
+        let (near, leaders) = self.shadows.split_at(self.shadows.len() - self.parties.len());
+        let main = self.info().next().map_or(0, |info| info.main_cpu);
+        let first = [main].into_iter().chain(near.iter().map(cpu)).collect();
+        let parties = leaders.iter().zip(&self.parties).map(|(leader, party)| {
+            [cpu(leader)].into_iter().chain(party.shadows.iter().map(cpu)).collect()
+        });
+        [first].into_iter().chain(parties).collect()
     }
 }
 
