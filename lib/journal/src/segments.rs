@@ -104,16 +104,36 @@ impl Segments {
             return Ok(());
         }
         frame::length(payload).map_err(io::Error::other)?;
-        let whole = payload + BESIDE + frame::head_size(self.head.len()) as u64;
-        self.make_spare(self.bytes.max(whole))
+        self.make_spare(self.bytes.max(self.whole(payload)))
+    }
+
+    /// Sees to it that a frame of so many bytes of payload has room in the file ahead, so that the present one can be closed.
+    ///
+    /// # Errors
+    /// The system's: no room, say. What is there stays.
+    pub fn prepare_ahead(&mut self, payload: u64) -> io::Result<()> {
+        if self.spare.is_some() && payload <= self.fits_ahead() {
+            return Ok(());
+        }
+        frame::length(payload).map_err(io::Error::other)?;
+        self.make_spare(self.bytes.max(self.whole(payload)))
     }
 
     /// Bytes of payload for which a frame has room, whatever comes: one stands in one file.
     pub fn fits(&self) -> u64 {
         let now = self.now.bytes.saturating_sub(self.now.at);
+        now.saturating_sub(BESIDE).min(frame::MOST).max(self.fits_ahead())
+    }
+
+    /// Bytes of payload for which a frame has room in the file ahead.
+    pub fn fits_ahead(&self) -> u64 {
         let spare = self.spare.as_ref().map_or(0, |(_, bytes)| *bytes);
-        let spare = spare.saturating_sub(frame::head_size(self.head.len()) as u64);
-        now.max(spare).saturating_sub(BESIDE).min(frame::MOST)
+        spare.saturating_sub(self.whole(0)).min(frame::MOST)
+    }
+
+    /// Bytes of a file that has a frame of so many bytes of payload.
+    fn whole(&self, payload: u64) -> u64 {
+        payload + BESIDE + frame::head_size(self.head.len()) as u64
     }
 
     fn make_spare(&mut self, bytes: u64) -> io::Result<()> {

@@ -94,6 +94,23 @@ struct Pending {
     in_flight: u64,
 }
 
+impl Pending {
+    /// Bytes that may have to be written yet, whatever commands do, and that are left then.
+    fn needed(&self) -> u64 {
+        let promised: u64 = self.promised.iter().sum();
+        self.bytes.len() as u64 + self.in_flight + promised + SLACK
+    }
+
+    /// Promises no more than what fits there, in the file that comes next; false if more is needed.
+    fn counts_on(&mut self, fits: u64) -> bool {
+        let is_enough = self.needed() <= fits;
+        if is_enough {
+            self.fits = self.fits.min(fits);
+        }
+        is_enough
+    }
+}
+
 struct Files {
     segments: Segments,
     /// Bytes of closed logs that no snapshot has taken the place of.

@@ -75,8 +75,14 @@ impl Kept {
         if saving.is_some() {
             return false;
         }
-        // What is missing is room: the logs go on.
-        let prepared = files.segments.prepare().map_err(failed("making", &*self.disk, "spare"));
+        // What is missing is room: the logs go on. The file that is written is closed, so what commands were promised
+        // there has to have room in the next one.
+        let ahead = files.segments.prepare_ahead(held(&self.pending).needed());
+        let prepared = ahead.map_err(failed("making", &*self.disk, "spare"));
+        if prepared.is_ok() && !held(&self.pending).counts_on(files.segments.fits_ahead()) {
+            // More was promised meanwhile: it begins with a later flush.
+            return false;
+        }
         let begun = prepared.and_then(|()| {
             match files.segments.another(0) {
                 Ok(closed) => files.closed += closed,

@@ -596,6 +596,32 @@ fn a_snapshot_that_fails_is_not_begun_again_at_once() {
     }
 }
 
+#[test]
+fn a_snapshot_closes_no_file_that_has_the_room_that_was_promised() {
+    let disk = Arc::new(Held::default());
+    let kept = Kept::on(Arc::clone(&disk) as Arc<dyn Disk>, 2).unwrap();
+    // A file of a mebibyte is written to, and the next one has a quarter of that.
+    assert!(kept.has_room(0, 1 << 20));
+    kept.append(0, &mut vec![1; 300 << 10]);
+    assert!(kept.flush());
+    let files = |kept: &Kept| super::held(&kept.files).segments.fits_ahead();
+    assert!(files(&kept) < 256 << 10, "{}", files(&kept));
+    // What a command of one worker was promised has room in the first alone, when another worker has all saved.
+    let promised = 600 << 10;
+    assert!(kept.has_room(0, promised));
+    disk.is_full.store(true, SeqCst);
+    assert!(!kept.begin_save(), "the file is closed in which it has room");
+    kept.append(0, &mut vec![2; promised as usize]);
+    assert!(kept.flush());
+    // Where the disk has room, there is a longer one.
+    disk.is_full.store(false, SeqCst);
+    assert!(kept.has_room(1, promised));
+    assert!(kept.begin_save());
+    disk.is_full.store(true, SeqCst);
+    kept.append(1, &mut vec![3; promised as usize]);
+    assert!(kept.flush());
+}
+
 /// Workers go on while the server ends: what they do behind the log's end is written nowhere.
 #[test]
 fn what_comes_behind_the_end_of_the_log_is_never_said_to_be_flushed() {
