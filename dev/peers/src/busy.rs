@@ -3,7 +3,8 @@
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
-use rustix::process::{Signal, set_parent_process_death_signal};
+
+use crate::child::end_with_parent;
 
 /// Word by which this program is asked to be one.
 pub const WORD: &str = "busy";
@@ -36,7 +37,7 @@ impl Drop for Busy {
 
 /// Keeps a cpu busy until the parent ends this, or ends.
 pub fn work() -> Result<()> {
-    set_parent_process_death_signal(Some(Signal::KILL))?;
+    end_with_parent()?;
     loop {
         std::hint::spin_loop();
     }

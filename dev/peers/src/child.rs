@@ -27,10 +27,16 @@ pub fn with_us(program: &Path) -> Command {
     command
 }
 
+/// Has the kernel end this process when the thread that started it has gone, as [`with_us`] does for
+/// programs that are not ours.
+pub fn end_with_parent() -> Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL)).context("asking to end with the parent")
+}
+
 /// Serves as the subject that `begin` starts, until the parent closes the pipe.
 pub fn serve(begin: impl FnOnce() -> Result<()>) -> Result<()> {
     // A stopped process would outlive its parent for ever.
-    set_parent_process_death_signal(Some(Signal::KILL))?;
+    end_with_parent()?;
     let outcome = begin();
     if let Err(error) = &outcome {
         say(&Err(format!("{error:#}")))?;
@@ -66,9 +72,60 @@ fn say(reply: &Reply) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::process::ExitStatusExt;
+    use std::path::PathBuf;
 
     use super::*;
+
+    /// Words of a source whose processes end with the bench.
+    const END: [&str; 3] = ["with_us(", "on_cpu(", "end_with_parent("];
+    /// Sources whose processes end otherwise, and by what.
+    const OTHERWISE: [(&str, &str); 6] = [
+        ("bench/src/resource/paper.rs", "a program that ends at once"),
+        ("bench/src/resource/process/parent.rs", "a program that ends at once"),
+        ("bench/src/servers/multiget.rs", "it ends with its standard input"),
+        ("peers/src/parasc/du/mod.rs", "a walk that has an end"),
+        ("peers/src/shadow/nbody/others.rs", "it looks whether its parent is there"),
+        ("peers/src/subject.rs", "it is served by `serve`, which asks for it"),
+    ];
+
+    /// Sources below a folder.
+    fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => sources(&path, found),
+                false => found.push(path),
+            }
+        }
+    }
+
+    #[test]
+    fn whatever_a_bench_starts_ends_with_it() {
+        let dev = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let mut all = Vec::new();
+        for part in ["bench/src", "peers/src"] {
+            sources(&dev.join(part), &mut all);
+        }
+        let mut left = Vec::new();
+        let mut starts = 0;
+        for path in all {
+            let name = path.strip_prefix(dev).unwrap().to_str().unwrap().to_owned();
+            let text = fs::read_to_string(&path).unwrap();
+            if !text.contains(".spawn()") {
+                continue;
+            }
+            starts += 1;
+            let ends = END.iter().any(|word| text.contains(word));
+            let listed = OTHERWISE.iter().any(|(listed, _)| *listed == name);
+            if ends == listed {
+                left.push(name);
+            }
+        }
+        assert!(starts > 10, "{starts} sources start something");
+        assert!(left.is_empty(), "these start what may outlive a bench that is killed: {left:?}");
+    }
 
     #[test]
     fn what_is_started_ends_with_who_started_it() {

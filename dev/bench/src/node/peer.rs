@@ -16,9 +16,12 @@ use kumiki_node::vsock;
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use super::run;
+use crate::child::end_with_parent;
 
 pub(crate) const WORD: &str = "peer";
-/// Word for a peer in a network namespace of its own.
+/// Word for a peer on this machine, which ends with who started it.
+const HERE: &str = "here";
+/// Word for one in a network namespace of its own.
 const APART: &str = "apart";
 pub(super) const PORT: u16 = 7100;
 const CHUNK_BYTES: usize = 128 << 10;
@@ -34,14 +37,14 @@ impl Peer {
     pub(super) fn here() -> Result<Self> {
         // A machine in the lab has not, yet.
         run(&["ip", "link", "set", "lo", "up"])?;
-        let (child, orders) = start(&[])?;
+        let (child, orders) = start(HERE)?;
         Peer { child, orders }.listening()
     }
 
     /// In a network namespace of its own, with one end of a veth pair. This one's end has
     /// the address `near`, and the peer `far`.
     pub(super) fn apart(near: &str, far: &str) -> Result<Self> {
-        let (child, mut orders) = start(&[APART])?;
+        let (child, mut orders) = start(APART)?;
         let pid = child.id().to_string();
         run(&["ip", "link", "add", "near", "type", "veth"])?;
         let far_end = "veth0";
@@ -68,13 +71,13 @@ impl Drop for Peer {
     }
 }
 
-fn start(words: &[&str]) -> Result<(Child, ChildStdin)> {
+fn start(word: &str) -> Result<(Child, ChildStdin)> {
     let own = std::env::current_exe().context("finding our own program")?;
     let mut command = Command::new(own);
-    command.arg(WORD).args(words).stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.args([WORD, word]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().context("starting a peer")?;
     let orders = child.stdin.take().context("the peer's input")?;
-    if words == [APART] {
+    if word == APART {
         // Its namespace is there.
         let mut byte = [0];
         child.stdout.as_mut().context("the peer's output")?.read_exact(&mut byte)?;
@@ -82,8 +85,11 @@ fn start(words: &[&str]) -> Result<(Child, ChildStdin)> {
     Ok((child, orders))
 }
 
-/// Serves until it is killed.
+/// Serves until it is killed; in a node, where no word says who started it, as long as that runs.
 pub(crate) fn serve(words: &[&str]) -> Result<()> {
+    if !words.is_empty() {
+        end_with_parent()?;
+    }
     if words == [APART] {
         // SAFETY: a new network namespace changes nothing that memory depends on.
         unsafe { unshare_unsafe(UnshareFlags::NEWNET) }.context("a network namespace")?;
