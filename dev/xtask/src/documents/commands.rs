@@ -30,9 +30,17 @@ const AGENT: &str = "kumiki lab-agent";
 
 /// Whether a text is a command to be checked.
 pub(super) fn is_command(text: &str) -> bool {
-    ["cargo ", "kumiki ", "kumiki-ab ", "kumiki-du "].iter().any(|program| text.starts_with(program))
+    let mut programs = SHOWN.iter().map(|(program, _)| *program).chain(["cargo"]);
+    programs.any(|program| text.strip_prefix(program).is_some_and(|rest| rest.starts_with(' ')))
         // `cargo = "1"`, a line of a manifest.
         && text.split_whitespace().nth(1) != Some("=")
+}
+
+/// Whether a command is one of a program, which has to be built to be asked.
+pub(super) fn asks_a_program(text: &str) -> bool {
+    is_command(text)
+        && ["cargo xtask ", "cargo +nightly "].iter().all(|words| !text.starts_with(words))
+        && (!text.starts_with("cargo ") || text.starts_with("cargo run"))
 }
 
 /// The workspace's programs, and what they are built from.
@@ -59,6 +67,11 @@ impl Programs {
         Ok(Programs { folder, metadata })
     }
 
+    /// Those of no command that has to be asked for.
+    pub(super) fn unbuilt() -> Result<Programs> {
+        Ok(Programs { folder: "unused".into(), metadata: metadata()? })
+    }
+
     /// Asks the program that a shown command runs for its help with the same words, so
     /// that an unknown verb or option is refused and nothing is done.
     pub(super) fn check(&self, shown: &str) -> Result<(), String> {
@@ -66,7 +79,7 @@ impl Programs {
             return Ok(());
         }
         // Of what is only sketched no more can be said than where it begins.
-        let sketch = shown.split(['…', '[', '|', '<']).next().unwrap_or(shown);
+        let sketch = shown.split(['…', '[', '|', '<', '&']).next().unwrap_or(shown);
         let words = shlex::split(sketch).ok_or("quotes do not match")?;
         let words: Vec<_> = words.iter().map(String::as_str).collect();
         match words.as_slice() {
@@ -191,10 +204,6 @@ fn value<'a>(args: &[&'a str], options: &[&str]) -> Option<&'a str> {
 mod tests {
     use super::*;
 
-    fn unbuilt() -> Programs {
-        Programs { folder: "unused".into(), metadata: metadata().unwrap() }
-    }
-
     #[test]
     fn words_of_another_program_are_not_asked_for_help() {
         for (shown, own) in [
@@ -210,8 +219,21 @@ mod tests {
     }
 
     #[test]
+    fn each_program_that_documents_show_is_checked() {
+        for (program, _) in SHOWN {
+            assert!(is_command(&format!("{program} --help")), "{program}");
+            assert!(asks_a_program(&format!("{program} --help")), "{program}");
+        }
+        assert!(!is_command("kumiki-places = \"1\""));
+        assert!(asks_a_program("cargo run --release -- doctor"));
+        for chore in ["cargo xtask lint", "cargo build", "cargo +nightly fuzz run x"] {
+            assert!(!asks_a_program(chore), "{chore}");
+        }
+    }
+
+    #[test]
     fn an_option_or_a_package_that_does_not_exist_is_found() {
-        let programs = unbuilt();
+        let programs = Programs::unbuilt().unwrap();
         for shown in [
             "cargo xtask test --no-such-option",
             "cargo xtask no-such-chore",

@@ -7,9 +7,11 @@
 //! capitals (`NAME`, `FILE`) stand for what a person puts there.
 
 mod commands;
+mod known;
 mod paths;
 mod shown;
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use anyhow::{Context, Result, bail};
@@ -17,25 +19,33 @@ use anyhow::{Context, Result, bail};
 use crate::run::{program, read, root};
 use commands::Programs;
 use paths::Paths;
-use shown::{Shown, of_markdown, of_rust};
+use shown::Shown;
 
-/// Checks every document and doc comment.
+/// Checks every document and doc comment. The programs are built only if there is a command to ask them for.
 pub(crate) fn check() -> Result<()> {
-    check_by(&Programs::built(false)?)
+    let files = files()?;
+    let known = match known::base()? {
+        Some(base) => known::of(&root(), &files, &base)?,
+        None => BTreeSet::new(),
+    };
+    let mut all = all_shown(&files)?;
+    all.retain(|(_, Shown { text, .. })| !known.contains(text));
+    let programs = match all.iter().any(|(_, it)| commands::asks_a_program(&it.text)) {
+        true => Programs::built(false)?,
+        false => Programs::unbuilt()?,
+    };
+    check_by(&programs, &files, &all)
 }
 
-fn check_by(programs: &Programs) -> Result<()> {
-    let files = files()?;
-    let paths = Paths::of(&files);
+fn check_by(programs: &Programs, files: &[String], all: &[(&String, Shown)]) -> Result<()> {
+    let paths = Paths::of(files);
     let mut faults = Vec::new();
-    for file in &files {
-        for Shown { line, text } in shown(file)? {
-            let wrong = match commands::is_command(&text) {
-                true => programs.check(&text).err(),
-                false => paths.check(&text).err(),
-            };
-            faults.extend(wrong.map(|why| format!("{file}:{line}: `{text}`: {why}")));
-        }
+    for (file, Shown { line, text }) in all {
+        let wrong = match commands::is_command(text) {
+            true => programs.check(text).err(),
+            false => paths.check(text).err(),
+        };
+        faults.extend(wrong.map(|why| format!("{file}:{line}: `{text}`: {why}")));
     }
     if !faults.is_empty() {
         bail!("{} things that are shown and not there:\n  {}", faults.len(), faults.join("\n  "));
@@ -55,17 +65,16 @@ fn files() -> Result<Vec<String>> {
     Ok(files.into_iter().map(str::to_owned).collect())
 }
 
-/// What a file shows; of the past, where things had other names, nothing.
-fn shown(file: &str) -> Result<Vec<Shown>> {
-    let of: fn(&str) -> Vec<Shown> = match file.rsplit_once('.') {
-        _ if file.starts_with("docs/results/") => return Ok(Vec::new()),
-        Some((_, "md")) => of_markdown,
-        Some((_, "rs")) => of_rust,
-        _ => return Ok(Vec::new()),
-    };
-    let path = root().join(file);
-    let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
-    Ok(of(&text))
+/// What all files show, each with its file.
+fn all_shown(files: &[String]) -> Result<Vec<(&String, Shown)>> {
+    let mut all = Vec::new();
+    for file in files.iter().filter(|file| shown::may_show(file)) {
+        let path = root().join(file);
+        let text = fs::read_to_string(&path);
+        let text = text.with_context(|| format!("reading {}", path.display()))?;
+        all.extend(shown::of_file(file, &text).into_iter().map(|it| (file, it)));
+    }
+    Ok(all)
 }
 
 #[cfg(test)]
@@ -99,6 +108,8 @@ mod tests {
 
     #[test]
     fn what_is_shown_is_there() {
-        check_by(&Programs::built(true).unwrap()).unwrap();
+        let files = files().unwrap();
+        let all = all_shown(&files).unwrap();
+        check_by(&Programs::built(true).unwrap(), &files, &all).unwrap();
     }
 }

@@ -9,13 +9,27 @@ pub(super) struct Shown {
     pub(super) text: String,
 }
 
+/// Whether a file of this name may show something; those of the past, where things had other names, do not.
+pub(super) fn may_show(file: &str) -> bool {
+    !file.starts_with("docs/results/") && (file.ends_with(".md") || file.ends_with(".rs"))
+}
+
+/// What a file shows that has this text.
+pub(super) fn of_file(file: &str, text: &str) -> Vec<Shown> {
+    match may_show(file) {
+        false => Vec::new(),
+        true if file.ends_with(".md") => of_markdown(text),
+        true => of_rust(text),
+    }
+}
+
 /// What a Markdown text shows.
-pub(super) fn of_markdown(text: &str) -> Vec<Shown> {
+fn of_markdown(text: &str) -> Vec<Shown> {
     of_text(text, 1)
 }
 
 /// What the doc comments of a Rust source show.
-pub(super) fn of_rust(source: &str) -> Vec<Shown> {
+fn of_rust(source: &str) -> Vec<Shown> {
     let mut shown = Vec::new();
     let (mut comment, mut begin) = (String::new(), 0);
     for (number, line) in source.lines().enumerate() {
