@@ -20,17 +20,17 @@ const BEFORE: usize = 4;
 const WARM: usize = 400;
 
 /// Makers of the calls.
-struct Way {
+struct LabWay {
     name: &'static str,
     /// `None`: a plain loop.
     requester: Option<Requester>,
     _engine: Option<Engine>,
 }
 
-impl Way {
+impl LabWay {
     fn new(name: &'static str, config: Config) -> Result<Self> {
         let engine = Engine::new(&config).with_context(|| format!("an engine for {name}"))?;
-        Ok(Way { name, requester: Some(engine.requester()?), _engine: Some(engine) })
+        Ok(LabWay { name, requester: Some(engine.requester()?), _engine: Some(engine) })
     }
 
     fn make(&mut self, requests: &[Request], results: &mut [i64]) -> Result<()> {
@@ -56,21 +56,21 @@ unsafe fn made(request: &Request) -> i64 {
     unsafe { kumiki_sys::syscall::raw(request.sysnum.into(), request.args) }
 }
 
-fn ways() -> Result<Vec<Way>> {
+fn ways() -> Result<Vec<LabWay>> {
     let with = |backend, help| Config { backend, help, ..Config::default() };
     let alone = Config { cpus: Some(CpuSet::new()), threads: 0, ..with(Backend::Kernel, true) };
     Ok(vec![
-        Way { name: "loop", requester: None, _engine: None },
-        Way::new("kumiki/kernel", with(Backend::Kernel, false))?,
-        Way::new("kumiki/kernel_helped", with(Backend::Kernel, true))?,
-        Way::new("kumiki/kernel_alone", alone)?,
-        Way::new("kumiki/user", with(Backend::User, false))?,
-        Way::new("kumiki/user_helped", with(Backend::User, true))?,
+        LabWay { name: "loop", requester: None, _engine: None },
+        LabWay::new("kumiki/kernel", with(Backend::Kernel, false))?,
+        LabWay::new("kumiki/kernel_helped", with(Backend::Kernel, true))?,
+        LabWay::new("kumiki/kernel_alone", alone)?,
+        LabWay::new("kumiki/user", with(Backend::User, false))?,
+        LabWay::new("kumiki/user_helped", with(Backend::User, true))?,
     ])
 }
 
 /// Calls that are made again and again, and what they point to.
-struct Case {
+struct LabCase {
     name: &'static str,
     requests: Vec<Request>,
     /// Result of each.
@@ -79,7 +79,7 @@ struct Case {
     _memory: Vec<[u8; 256]>,
 }
 
-fn cases() -> Result<Vec<Case>> {
+fn cases() -> Result<Vec<LabCase>> {
     let parent = i64::from(std::os::unix::process::parent_id());
     let mut memory = vec![[0; 256]; CALLS];
     let file = || {
@@ -98,7 +98,7 @@ fn cases() -> Result<Vec<Case>> {
         Request::new(libc::SYS_statx, [folder, path, 0, 0x7ff, to.as_mut_ptr() as u64])
     };
     let asked = stats.iter_mut().map(stat).collect();
-    let case = |name, requests, result, files, memory| Case {
+    let case = |name, requests, result, files, memory| LabCase {
         name,
         requests,
         result,
@@ -148,7 +148,12 @@ pub(crate) fn rows(rounds: usize) -> Result<Vec<Row>> {
 }
 
 /// Nanoseconds of each batch.
-fn turn(way: &mut Way, case: &Case, results: &mut [i64], watch: &Stopwatch) -> Result<Vec<f64>> {
+fn turn(
+    way: &mut LabWay,
+    case: &LabCase,
+    results: &mut [i64],
+    watch: &Stopwatch,
+) -> Result<Vec<f64>> {
     let mut samples = Vec::with_capacity(BATCHES);
     for batch in 0..BEFORE + BATCHES {
         let start = watch.clock().start();

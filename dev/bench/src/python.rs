@@ -25,7 +25,7 @@ const KUMIKI: &str = "kumiki";
 
 /// One case: what was seen of each way, by turns.
 #[derive(Deserialize)]
-struct Case {
+struct PythonCase {
     case: String,
     n: usize,
     /// Unit of the samples; nanoseconds where nothing is said.
@@ -62,7 +62,7 @@ pub(crate) fn rows(only: &[&str]) -> Result<Vec<Row>> {
 }
 
 /// A row for each way, whose turns are its instances: the machine is the same for those of one turn.
-fn of_case(case: Case) -> Vec<Row> {
+fn of_case(case: PythonCase) -> Vec<Row> {
     let plain = case.samples.iter().find(|(way, _)| *way != KUMIKI);
     let base = plain.map(|(_, samples)| median_of(std::slice::from_ref(samples)));
     let ways = case.samples.into_iter().map(|(way, samples)| {
@@ -74,7 +74,7 @@ fn of_case(case: Case) -> Vec<Row> {
     ways.collect()
 }
 
-fn measured(script: &str, words: &[&str]) -> Result<Vec<Case>> {
+fn measured(script: &str, words: &[&str]) -> Result<Vec<PythonCase>> {
     eprintln!("{script} {}", words.join(" "));
     let mut python = Command::new(if Path::new(DEBIAN).exists() { DEBIAN } else { "python3" });
     python.arg(PathBuf::from(SCRIPTS).join(script)).args(words);

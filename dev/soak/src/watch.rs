@@ -17,7 +17,7 @@ pub(crate) struct Watch(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     next: u64,
-    pending: HashMap<u64, Asked>,
+    pending: HashMap<u64, AskedAt>,
     longest: (Duration, String),
     /// Other than [`LOST`].
     lost: Option<Duration>,
@@ -25,7 +25,7 @@ struct State {
 }
 
 #[derive(Debug)]
-struct Asked {
+struct AskedAt {
     since: Instant,
     what: String,
     /// For so long of it nobody could have answered.
@@ -48,7 +48,7 @@ impl Watch {
         let mut state = self.state();
         let key = state.next;
         state.next += 1;
-        let asked = Asked { since: Instant::now(), what, excused: Duration::ZERO };
+        let asked = AskedAt { since: Instant::now(), what, excused: Duration::ZERO };
         state.pending.insert(key, asked);
         Pending { watch: self, key }
     }
@@ -82,7 +82,7 @@ impl Watch {
         for asked in state.pending.values_mut() {
             asked.excused = (asked.excused + excused).min(now - asked.since);
         }
-        let silence = |asked: &Asked| now - asked.since - asked.excused;
+        let silence = |asked: &AskedAt| now - asked.since - asked.excused;
         let oldest = state.pending.values().max_by_key(|asked| silence(asked))?;
         let (all, excused) = (now - oldest.since, oldest.excused);
         let lost = state.lost.unwrap_or(LOST);

@@ -25,23 +25,23 @@ const ANSWERS_US: [u64; 3] = [100, 500, 1000];
 const WARM_US: u64 = 0;
 
 /// A case, what it runs in the disk's folder, and whether it has all times.
-struct Case {
+struct AheadCase {
     name: &'static str,
     line: &'static str,
     has_all: bool,
 }
 
-const fn case(name: &'static str, line: &'static str) -> Case {
-    Case { name, line, has_all: false }
+const fn case(name: &'static str, line: &'static str) -> AheadCase {
+    AheadCase { name, line, has_all: false }
 }
 
 /// `$OUT` is a new folder in memory.
-const CASES: [Case; 15] = [
-    Case { has_all: true, ..case("ahead_tar", "tar -cf - tree | cat >/dev/null") },
-    Case { has_all: true, ..case("ahead_grep", "grep -rc needle tree >/dev/null || true") },
+const CASES: [AheadCase; 15] = [
+    AheadCase { has_all: true, ..case("ahead_tar", "tar -cf - tree | cat >/dev/null") },
+    AheadCase { has_all: true, ..case("ahead_grep", "grep -rc needle tree >/dev/null || true") },
     case("ahead_rsync", "rsync -a tree/ \"$OUT/\""),
     case("ahead_git_status", "git -C tree status --porcelain >/dev/null"),
-    Case { has_all: true, ..case("ahead_find_size", "find tree -size +2k >/dev/null") },
+    AheadCase { has_all: true, ..case("ahead_find_size", "find tree -size +2k >/dev/null") },
     case("ahead_du", "du -s tree >/dev/null"),
     case("ahead_ls", "ls -lR tree >/dev/null"),
     case("ahead_chown", "chown -R 0 tree"),
@@ -141,7 +141,7 @@ fn many(folder: &Path, count: usize, file: impl Fn(usize) -> (String, String)) -
 fn turns(
     disk: &mut Disk,
     library: &PathBuf,
-    case: &Case,
+    case: &AheadCase,
     answer_us: u64,
 ) -> Result<[Vec<Vec<f64>>; 2]> {
     let mut measured = [Vec::new(), Vec::new()];
@@ -162,7 +162,7 @@ fn turns(
 }
 
 /// Runs a case's line once.
-fn once(disk: &Disk, library: Option<&PathBuf>, case: &Case) -> Result<Duration> {
+fn once(disk: &Disk, library: Option<&PathBuf>, case: &AheadCase) -> Result<Duration> {
     // In memory: what is measured is the disk that is read.
     let out = tempfile::tempdir_in("/dev/shm")?;
     let mut command = Command::new("sh");

@@ -117,10 +117,10 @@ pub(super) fn in_node(words: &[&str]) -> Result<String> {
 }
 
 /// Samples by subject, in the order of the subjects.
-type Samples = Vec<(&'static str, Place, Vec<Vec<f64>>)>;
+type DeviceSamples = Vec<(&'static str, Place, Vec<Vec<f64>>)>;
 
 fn streams(rounds: usize) -> Result<Vec<Row>> {
-    let all = |places: &[(&'static str, Place)]| -> Samples {
+    let all = |places: &[(&'static str, Place)]| -> DeviceSamples {
         places.iter().map(|&(name, place)| (name, place, Vec::new())).collect()
     };
     let (mut echoes, mut puts, mut gets) = (all(&STREAMS), all(&STREAMS), all(&STREAMS));
@@ -148,11 +148,11 @@ fn streams(rounds: usize) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-fn base(samples: &Samples, name: &str) -> Option<f64> {
+fn base(samples: &DeviceSamples, name: &str) -> Option<f64> {
     samples.iter().find(|(other, ..)| *other == name).map(|(.., samples)| median_of(samples))
 }
 
-fn times(case: &'static str, mut samples: Samples, of: &str) -> Vec<Row> {
+fn times(case: &'static str, mut samples: DeviceSamples, of: &str) -> Vec<Row> {
     samples.sort_by_key(|(name, ..)| *name);
     let base = base(&samples, of);
     let row = |(name, _, all): &(&'static str, Place, Vec<Vec<f64>>)| {
@@ -161,7 +161,7 @@ fn times(case: &'static str, mut samples: Samples, of: &str) -> Vec<Row> {
     samples.iter().map(row).collect()
 }
 
-fn rates(case: &'static str, mut samples: Samples) -> Vec<Row> {
+fn rates(case: &'static str, mut samples: DeviceSamples) -> Vec<Row> {
     samples.sort_by_key(|(name, ..)| *name);
     let base = base(&samples, "tap_pair");
     let row = |(name, _, all): &(&'static str, Place, Vec<Vec<f64>>)| {

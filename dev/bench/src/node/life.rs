@@ -26,35 +26,35 @@ const SLOW: &str = "slow";
 /// Keeps a node's cpu busy until the node ends.
 const BUSY: &str = "while :; do :; done > /dev/null 2>&1 < /dev/null &";
 
-type Samples = Vec<Vec<f64>>;
+type LifeSamples = Vec<Vec<f64>>;
 
 /// Samples of each case, in ms.
 #[derive(Default)]
 struct Life {
-    create: Samples,
-    stop: Samples,
-    delete: Samples,
-    in_turn: Samples,
-    at_once: Samples,
-    in_turn_disk: Samples,
-    at_once_disk: Samples,
-    container: Samples,
-    idle: Samples,
-    busy: Samples,
+    create: LifeSamples,
+    stop: LifeSamples,
+    delete: LifeSamples,
+    in_turn: LifeSamples,
+    at_once: LifeSamples,
+    in_turn_disk: LifeSamples,
+    at_once_disk: LifeSamples,
+    container: LifeSamples,
+    idle: LifeSamples,
+    busy: LifeSamples,
 }
 
 /// Way to start all nodes; the order of ways changes from round to round.
 #[derive(Clone, Copy)]
-struct Way {
+struct LifeWay {
     at_once: bool,
     from_disk: bool,
 }
 
-const WAYS: [Way; 4] = [
-    Way { at_once: true, from_disk: false },
-    Way { at_once: false, from_disk: false },
-    Way { at_once: true, from_disk: true },
-    Way { at_once: false, from_disk: true },
+const WAYS: [LifeWay; 4] = [
+    LifeWay { at_once: true, from_disk: false },
+    LifeWay { at_once: false, from_disk: false },
+    LifeWay { at_once: true, from_disk: true },
+    LifeWay { at_once: false, from_disk: true },
 ];
 
 pub(super) fn rows(folder: &Path, rounds: usize) -> Result<Vec<Row>> {
@@ -90,7 +90,7 @@ pub(super) fn rows(folder: &Path, rounds: usize) -> Result<Vec<Row>> {
 }
 
 impl Life {
-    fn round(&mut self, ways: &[Way], files: &Files) -> Result<()> {
+    fn round(&mut self, ways: &[LifeWay], files: &Files) -> Result<()> {
         for name in NAMES {
             let spec = spec(name);
             timed(&mut self.create, || Node::create(&spec).map(drop))?;
@@ -110,12 +110,12 @@ impl Life {
         Ok(())
     }
 
-    fn starts(&mut self, way: Way, nodes: &[Node], files: &Files) -> Result<()> {
+    fn starts(&mut self, way: LifeWay, nodes: &[Node], files: &Files) -> Result<()> {
         let samples = match way {
-            Way { at_once: true, from_disk: false } => &mut self.at_once,
-            Way { at_once: false, from_disk: false } => &mut self.in_turn,
-            Way { at_once: true, from_disk: true } => &mut self.at_once_disk,
-            Way { at_once: false, from_disk: true } => &mut self.in_turn_disk,
+            LifeWay { at_once: true, from_disk: false } => &mut self.at_once,
+            LifeWay { at_once: false, from_disk: false } => &mut self.in_turn,
+            LifeWay { at_once: true, from_disk: true } => &mut self.at_once_disk,
+            LifeWay { at_once: false, from_disk: true } => &mut self.in_turn_disk,
         };
         if way.from_disk {
             drop_caches()?;
@@ -181,7 +181,7 @@ fn at_once(
     })
 }
 
-fn timed(samples: &mut Samples, work: impl FnOnce() -> kumiki_node::Result<()>) -> Result<()> {
+fn timed(samples: &mut LifeSamples, work: impl FnOnce() -> kumiki_node::Result<()>) -> Result<()> {
     let begin = Instant::now();
     work()?;
     samples.push(vec![begin.elapsed().as_secs_f64() * 1e3]);

@@ -18,17 +18,17 @@ const FILL_BYTES: u64 = 3 << 30;
 
 /// Source of the memory, and what is in the page cache.
 #[derive(Clone, Copy)]
-struct Way {
+struct ReserveWay {
     subject: &'static str,
     source: MemorySource,
     full: bool,
 }
 
-const WAYS: [Way; 4] = [
-    Way { subject: "contig", source: MemorySource::Contiguous, full: false },
-    Way { subject: "contig/full", source: MemorySource::Contiguous, full: true },
-    Way { subject: "offline", source: MemorySource::Offline, full: false },
-    Way { subject: "offline/full", source: MemorySource::Offline, full: true },
+const WAYS: [ReserveWay; 4] = [
+    ReserveWay { subject: "contig", source: MemorySource::Contiguous, full: false },
+    ReserveWay { subject: "contig/full", source: MemorySource::Contiguous, full: true },
+    ReserveWay { subject: "offline", source: MemorySource::Offline, full: false },
+    ReserveWay { subject: "offline/full", source: MemorySource::Offline, full: true },
 ];
 
 /// Time that each way takes, until it has the memory or has given up.
@@ -61,7 +61,7 @@ pub(super) fn rows(folder: &Path, rounds: usize) -> Result<Vec<Row>> {
     }
     fs::remove_file(&filler)?;
     order.sort_by_key(|(way, ..)| way.subject);
-    let row = |(way, samples, failed): &(Way, Vec<Vec<f64>>, usize)| {
+    let row = |(way, samples, failed): &(ReserveWay, Vec<Vec<f64>>, usize)| {
         Row::of(("reserve", way.subject), "ms", samples, None).failed(*failed)
     };
     Ok(order.iter().map(row).collect())

@@ -98,7 +98,7 @@ pub(super) fn rows(folder: &Path, rounds: usize) -> Result<Vec<Row>> {
     run(&["kumiki", "node", "create", NODE, "--memory", "256M", "--image", IMAGE])?;
     Image::open(IMAGE)?.save(&files)?;
     let node = Node::find(NODE)?;
-    let mut bare = Bare::of(&files)?;
+    let mut bare = BareStart::of(&files)?;
     node.start(KernelForm::Vmlinux, LIMIT)?;
     let kept = node.take_snapshot(WARM)?;
 
@@ -131,7 +131,7 @@ pub(super) fn rows(folder: &Path, rounds: usize) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-fn figures(starts: &[(StartFrom, Vec<Stages>)], bare: &Bare) -> Vec<Row> {
+fn figures(starts: &[(StartFrom, Vec<Stages>)], bare: &BareStart) -> Vec<Row> {
     let of = |from: StartFrom, figure: &dyn Fn(&Stages) -> f64| -> Vec<Vec<f64>> {
         let all = starts.iter().filter(|(other, _)| *other == from).flat_map(|(_, all)| all);
         all.map(|stages| vec![figure(stages)]).collect()
@@ -162,13 +162,13 @@ fn figures(starts: &[(StartFrom, Vec<Stages>)], bare: &Bare) -> Vec<Row> {
 }
 
 /// Copies the same bytes from memory to memory, and does nothing else.
-struct Bare {
+struct BareStart {
     from: Vec<u8>,
     to: Vec<u8>,
     ms: Vec<Vec<f64>>,
 }
 
-impl Bare {
+impl BareStart {
     fn of(files: &Files) -> Result<Self> {
         let read =
             |path: &Path| fs::read(path).with_context(|| format!("reading {}", path.display()));
@@ -176,7 +176,7 @@ impl Bare {
         from.extend(read(&files.initramfs)?);
         // Touched, as a node's memory is.
         let to = vec![1; from.len()];
-        Ok(Bare { from, to, ms: Vec::new() })
+        Ok(BareStart { from, to, ms: Vec::new() })
     }
 
     fn measure(&mut self) {

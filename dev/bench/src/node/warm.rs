@@ -28,7 +28,7 @@ const AGAIN: Duration = Duration::from_millis(5);
 const QUIET: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum WarmWay {
     Image,
     Snapshot,
     Idle,
@@ -42,7 +42,7 @@ pub(super) fn rows(_: &Path, rounds: usize) -> Result<Vec<Row>> {
     serve()?;
     answered(Duration::from_secs(1)).context("a started node's first answer")?;
     node.take_snapshot(SERVING)?;
-    let mut ways = [Way::Image, Way::Snapshot, Way::Idle].map(|way| (way, Vec::new()));
+    let mut ways = [WarmWay::Image, WarmWay::Snapshot, WarmWay::Idle].map(|way| (way, Vec::new()));
     let mut rng = fastrand::Rng::new();
     for round in 0..rounds {
         rng.shuffle(&mut ways);
@@ -57,31 +57,31 @@ pub(super) fn rows(_: &Path, rounds: usize) -> Result<Vec<Row>> {
     }
     node.delete()?;
     Image::remove(SERVING)?;
-    let of = |wanted: Way| {
+    let of = |wanted: WarmWay| {
         let all = ways.iter().find(|(way, _)| *way == wanted);
         all.map(|(_, samples)| &samples[..]).unwrap_or_default()
     };
-    let base = Some(median_of(of(Way::Image)));
-    let snapshot = Some(median_of(of(Way::Snapshot)));
+    let base = Some(median_of(of(WarmWay::Image)));
+    let snapshot = Some(median_of(of(WarmWay::Snapshot)));
     Ok(vec![
-        Row::of(("start", "resident_http"), "ms", of(Way::Image), base),
-        Row::of(("start", "snapshot_http"), "ms", of(Way::Snapshot), base),
-        Row::of(("idle_wake", "kumiki"), "ms", of(Way::Idle), snapshot),
-        Row::of(("idle_wake", "snapshot_http"), "ms", of(Way::Snapshot), snapshot),
+        Row::of(("start", "resident_http"), "ms", of(WarmWay::Image), base),
+        Row::of(("start", "snapshot_http"), "ms", of(WarmWay::Snapshot), base),
+        Row::of(("idle_wake", "kumiki"), "ms", of(WarmWay::Idle), snapshot),
+        Row::of(("idle_wake", "snapshot_http"), "ms", of(WarmWay::Snapshot), snapshot),
     ])
 }
 
-impl Way {
+impl WarmWay {
     /// Time from the request, or the question, to the answer.
     fn measure(self, node: &Node) -> Result<f64> {
         let begin = Instant::now();
         match self {
-            Way::Image => {
+            WarmWay::Image => {
                 node.start(KernelForm::Vmlinux, LIMIT)?;
                 serve()?;
             }
-            Way::Snapshot => drop(node.start_snapshot(SERVING, LIMIT)?),
-            Way::Idle => return of_idle(node),
+            WarmWay::Snapshot => drop(node.start_snapshot(SERVING, LIMIT)?),
+            WarmWay::Idle => return of_idle(node),
         }
         answered(Duration::from_millis(200))?;
         Ok(ms(begin))

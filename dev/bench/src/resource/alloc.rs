@@ -73,13 +73,13 @@ const REMOTE: Amount = Amount {
 };
 
 #[repr(align(128))]
-struct Own<T>(T);
+struct OwnBlock<T>(T);
 
 /// The plainest ring: each side writes its own index, a group at a time.
 struct Ring {
     places: Box<[AtomicPtr<u8>]>,
-    sent: Own<AtomicU64>,
-    freed: Own<AtomicU64>,
+    sent: OwnBlock<AtomicU64>,
+    freed: OwnBlock<AtomicU64>,
 }
 
 /// This thread allocates, the one on the other cpu frees.
@@ -97,8 +97,8 @@ impl<P: Pages> Remote<P> {
     fn start(pages: P, pair: Pair) -> Result<Self> {
         let ring = Arc::new(Ring {
             places: (0..RING).map(|_| AtomicPtr::new(ptr::null_mut())).collect(),
-            sent: Own(AtomicU64::new(0)),
-            freed: Own(AtomicU64::new(0)),
+            sent: OwnBlock(AtomicU64::new(0)),
+            freed: OwnBlock(AtomicU64::new(0)),
         });
         let its = Arc::clone(&ring);
         let thread =

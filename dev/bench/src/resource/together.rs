@@ -31,29 +31,29 @@ const AMOUNT: Amount = Amount {
 
 /// What both threads see, each word on lines of its own.
 #[derive(Default)]
-struct Shared {
+struct SharedCount {
     /// Operations of a sample; 0: at rest.
-    count: Own,
+    count: OwnCount,
     /// Samples so far.
-    samples: Own,
+    samples: OwnCount,
     /// The last one: nanoseconds an operation, as bits.
-    last: Own,
+    last: OwnCount,
 }
 
 #[derive(Default)]
 #[repr(align(128))]
-struct Own(AtomicU64);
+struct OwnCount(AtomicU64);
 
 /// The thread on the other cpu.
-struct Other {
-    shared: Arc<Shared>,
+struct OtherThread {
+    shared: Arc<SharedCount>,
     thread: Thread,
 }
 
-impl Other {
+impl OtherThread {
     /// Starts it, at rest; `make` runs in it.
     fn start<O: FnMut()>(pair: Pair, make: impl FnOnce() -> O + Send + 'static) -> Result<Self> {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(SharedCount::default());
         let its = Arc::clone(&shared);
         let run = move || {
             let (mut operation, watch) = (make(), Stopwatch::new());
@@ -76,7 +76,7 @@ impl Other {
         while shared.samples.0.load(Ordering::Acquire) == 0 {
             thread::yield_now();
         }
-        Ok(Other { shared, thread })
+        Ok(OtherThread { shared, thread })
     }
 
     fn samples(&self) -> u64 {
@@ -105,7 +105,7 @@ impl Other {
 /// An operation of this thread, and of the other one.
 pub(crate) struct Together<O> {
     operation: O,
-    other: Option<Other>,
+    other: Option<OtherThread>,
     watch: Stopwatch,
     /// Operations of a sample, once it is known.
     count: u64,
@@ -123,7 +123,7 @@ impl<O: FnMut()> Together<O> {
         pair: Pair,
         make: impl FnOnce() -> P + Send + 'static,
     ) -> Result<Self> {
-        Ok(Together { other: Some(Other::start(pair, make)?), ..Self::alone(operation) })
+        Ok(Together { other: Some(OtherThread::start(pair, make)?), ..Self::alone(operation) })
     }
 
     /// Samples of a turn by so many threads: nanoseconds of a thread an operation. Of two

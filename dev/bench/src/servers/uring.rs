@@ -37,7 +37,7 @@ enum Phase {
 }
 
 #[derive(Debug)]
-struct Client {
+struct UringClient {
     stream: TcpStream,
     phase: Phase,
     path: CString,
@@ -102,14 +102,14 @@ pub(crate) fn serve(folder: &Path, tries: bool) -> Result<()> {
 fn accept(
     listener: &TcpListener,
     epoll: &OwnedFd,
-    clients: &mut Vec<Option<Client>>,
+    clients: &mut Vec<Option<UringClient>>,
 ) -> Result<()> {
     while let Ok((stream, _)) = listener.accept() {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
         let mark = EventData::new_u64(clients.len() as u64);
         epoll::add(epoll, &stream, mark, EventFlags::IN | EventFlags::OUT | EventFlags::ET)?;
-        clients.push(Some(Client {
+        clients.push(Some(UringClient {
             stream,
             phase: Phase::Request,
             path: CString::default(),
@@ -127,7 +127,7 @@ fn accept(
 /// Lets a client go on; what it waits for then goes to the ring, if it is not its socket.
 fn advance(
     ring: &mut IoUring,
-    clients: &mut [Option<Client>],
+    clients: &mut [Option<UringClient>],
     at: usize,
     folder: &Path,
     tries: bool,
@@ -146,7 +146,7 @@ fn advance(
     Ok(())
 }
 
-impl Client {
+impl UringClient {
     /// Goes on as far as nothing would sleep; a call for the ring if that is why it stops.
     fn go(&mut self, folder: &Path, tries: bool) -> Result<Option<squeue::Entry>> {
         loop {

@@ -76,13 +76,13 @@ const OVER: usize = 2;
 
 /// A helper on the other cpu, which spins.
 struct Half {
-    line: Arc<Line>,
+    line: Arc<BareLine>,
     helper: Option<JoinHandle<()>>,
 }
 
 #[derive(Default)]
 #[repr(align(128))]
-struct Line {
+struct BareLine {
     state: AtomicUsize,
     /// Never contended: `state` says whose it is.
     share: Mutex<Option<Share>>,
@@ -90,7 +90,7 @@ struct Line {
 
 impl Half {
     fn new(pair: Pair) -> Result<Self> {
-        let line = Arc::new(Line::default());
+        let line = Arc::new(BareLine::default());
         let its = Arc::clone(&line);
         let help = move || {
             loop {

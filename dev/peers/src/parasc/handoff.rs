@@ -29,7 +29,7 @@ const LONGEST: u64 = 4_000;
 
 /// The helper and its line.
 pub(super) struct Handoff {
-    line: Arc<Line>,
+    line: Arc<HandoffLine>,
     helper: Option<JoinHandle<()>>,
     ticks: Ticks,
     quiet: u64,
@@ -37,7 +37,7 @@ pub(super) struct Handoff {
 
 #[derive(Default)]
 #[repr(align(64))]
-struct Line {
+struct HandoffLine {
     state: AtomicU32,
     sysnum: AtomicU32,
     args: [AtomicU64; MAX_ARGS - 1],
@@ -46,7 +46,7 @@ struct Line {
 
 impl Handoff {
     pub(super) fn new(pair: Pair) -> Result<Self> {
-        let line = Arc::new(Line::default());
+        let line = Arc::new(HandoffLine::default());
         let its = Arc::clone(&line);
         let helper =
             pair.on_helper(|| std::thread::Builder::new().spawn(move || its.serve()))??;
@@ -77,7 +77,7 @@ impl Handoff {
     }
 }
 
-impl Line {
+impl HandoffLine {
     fn serve(&self) {
         loop {
             match self.state.load(Acquire) {

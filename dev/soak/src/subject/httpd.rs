@@ -42,7 +42,7 @@ pub(crate) fn soak(soak: &'static Soak, ground: &Ground) -> Result<()> {
     std::thread::scope(|threads| {
         for number in 0..CLIENTS {
             let (site, hanging) = (&site, &hanging);
-            threads.spawn(move || Client::run(soak, site, address, number, hanging));
+            threads.spawn(move || HttpClient::run(soak, site, address, number, hanging));
         }
         let (server, site, hanging) = (&server, &site, &hanging);
         threads.spawn(move || faults::draw(soak, site.faults(), Duration::from_millis(50)));
@@ -75,7 +75,7 @@ fn hangs<'a>(ground: &'a Ground, site: &'a Site, hanging: &'a Mutex<Option<Hangi
     })
 }
 
-struct Client<'a> {
+struct HttpClient<'a> {
     soak: &'a Soak,
     site: &'a Site,
     address: SocketAddr,
@@ -90,7 +90,7 @@ struct Client<'a> {
 /// A connection and what it was asked, for the words of a failure.
 type Asked = Result<Option<Answer>>;
 
-impl<'a> Client<'a> {
+impl<'a> HttpClient<'a> {
     fn run(
         soak: &'a Soak,
         site: &'a Site,
@@ -100,7 +100,7 @@ impl<'a> Client<'a> {
     ) {
         let rng = soak.rng(number);
         let mut client =
-            Client { soak, site, address, rng, kept: None, tag: None, hanging, number };
+            HttpClient { soak, site, address, rng, kept: None, tag: None, hanging, number };
         while !soak.is_over() {
             if let Err(error) = client.act() {
                 soak.fail(&format!("client {number}: {error:#}"));

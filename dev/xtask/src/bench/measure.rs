@@ -18,7 +18,8 @@ const LONG: &str = "default report, time";
 pub(super) fn measure(long: bool) -> Result<Outcome> {
     run(&mut cargo("build --release --locked --package kumiki-cli"))?;
     let folder = tempfile::tempdir().context("making a folder for this bench's files")?;
-    let kumiki = Kumiki { binary: target_folder()?.join("release/kumiki"), folder: folder.path() };
+    let kumiki =
+        MeasureRun { binary: target_folder()?.join("release/kumiki"), folder: folder.path() };
 
     let mut figures = vec![figure("report_quick", "s", kumiki.report(&["report", "--quick"])?)];
     if long {
@@ -36,12 +37,12 @@ pub(super) fn measure(long: bool) -> Result<Outcome> {
 }
 
 /// The release binary, with its files in a folder of ours.
-struct Kumiki<'a> {
+struct MeasureRun<'a> {
     binary: PathBuf,
     folder: &'a Path,
 }
 
-impl Kumiki<'_> {
+impl MeasureRun<'_> {
     /// Makes a report. Seconds.
     fn report(&self, words: &[&str]) -> Result<f64> {
         let mut command = self.command(words);

@@ -29,17 +29,17 @@ mod shadow;
 mod verdicts;
 
 /// Result of a bench.
-struct Outcome {
+struct BenchOutcome {
     machine: Machine,
     rows: Vec<Row>,
     musts: Vec<Must>,
 }
 
-impl Outcome {
+impl BenchOutcome {
     /// Output of a program of `dev/bench/`.
     fn read(json: &[u8]) -> serde_json::Result<Self> {
         let Document { machine, rows, .. } = serde_json::from_slice(json)?;
-        Ok(Outcome { machine, rows, musts: Vec::new() })
+        Ok(BenchOutcome { machine, rows, musts: Vec::new() })
     }
 }
 

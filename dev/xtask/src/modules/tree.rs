@@ -11,13 +11,13 @@ use syn::{Attribute, Expr, ExprLit, Item, ItemMod, Lit, Meta, Token, UseTree};
 use super::names;
 
 /// A module by its names from the crate's root on; the root's own is empty.
-type Name = Vec<String>;
+type ModuleName = Vec<String>;
 
 /// The modules of a crate, without those that are built for tests alone.
 pub(super) struct Tree {
-    modules: BTreeMap<Name, Module>,
+    modules: BTreeMap<ModuleName, Module>,
     /// What each names of another, with one place where it does.
-    names: BTreeMap<(Name, Name), Witness>,
+    names: BTreeMap<(ModuleName, ModuleName), Witness>,
 }
 
 #[derive(Default)]
@@ -50,7 +50,7 @@ impl Tree {
     pub(super) fn read(root: &Path, source: &dyn Fn(&Path) -> Result<String>) -> Result<Tree> {
         let mut tree = Tree { modules: BTreeMap::new(), names: BTreeMap::new() };
         let folder = root.parent().context("a root file stands in a folder")?;
-        tree.file(&Name::new(), root, folder, source)?;
+        tree.file(&ModuleName::new(), root, folder, source)?;
         tree.resolve();
         Ok(tree)
     }
@@ -58,7 +58,7 @@ impl Tree {
     /// Reads module `name` from its file; `folder` is where its children's files are.
     fn file(
         &mut self,
-        name: &Name,
+        name: &ModuleName,
         file: &Path,
         folder: &Path,
         source: &dyn Fn(&Path) -> Result<String>,
@@ -72,7 +72,7 @@ impl Tree {
 
     fn items(
         &mut self,
-        name: &Name,
+        name: &ModuleName,
         items: Vec<Item>,
         file: &Path,
         folder: &Path,
@@ -103,7 +103,7 @@ impl Tree {
     /// Reads `item`, a module within module `name`.
     fn child(
         &mut self,
-        name: &Name,
+        name: &ModuleName,
         item: ItemMod,
         file: &Path,
         folder: &Path,
@@ -111,7 +111,7 @@ impl Tree {
     ) -> Result<()> {
         let own = plain(&item.ident);
         let inside = folder.join(&own);
-        let child: Name = name.iter().cloned().chain([own.clone()]).collect();
+        let child: ModuleName = name.iter().cloned().chain([own.clone()]).collect();
         let is_conditional = item.attrs.iter().any(is_condition)
             || self.modules.get(name).is_some_and(|module| module.is_conditional);
         self.modules.entry(child.clone()).or_default().is_conditional |= is_conditional;
@@ -147,7 +147,7 @@ impl Tree {
 
     /// The module in which what `path` names in module `from` is defined; `None`: in
     /// another crate.
-    fn defining(&self, from: &Name, path: &[String], depth: usize) -> Option<Name> {
+    fn defining(&self, from: &ModuleName, path: &[String], depth: usize) -> Option<ModuleName> {
         // Two modules that bring in all of each other.
         if depth > 20 {
             return None;
@@ -157,7 +157,7 @@ impl Tree {
         let mut is_first = true;
         while let [segment, after @ ..] = rest {
             match segment.as_str() {
-                "crate" => at = Name::new(),
+                "crate" => at = ModuleName::new(),
                 "self" => {}
                 "super" => drop(at.pop()?),
                 name => {
@@ -281,7 +281,7 @@ impl Module {
     }
 }
 
-fn joined(path: &[String], last: &str) -> Name {
+fn joined(path: &[String], last: &str) -> ModuleName {
     path.iter().cloned().chain([last.to_owned()]).collect()
 }
 

@@ -75,11 +75,11 @@ pub(crate) fn drawn(asked: &Drawn) -> Result<ExitCode> {
         writeln!(log, "{line}")?;
         println!("{kernel}: {line}");
         match outcome {
-            Outcome::Well(said) => {
+            DrawnOutcome::Well(said) => {
                 first = 1 + last(&said).context("a machine has said nothing of its programs")?;
                 count.well += 1;
             }
-            Outcome::NotStarted(_) => {
+            DrawnOutcome::NotStarted(_) => {
                 count.not_started += 1;
                 ensure!(
                     !count.is_hopeless(),
@@ -88,7 +88,7 @@ pub(crate) fn drawn(asked: &Drawn) -> Result<ExitCode> {
                 let left = end.saturating_duration_since(Instant::now());
                 std::thread::sleep(REST.min(left));
             }
-            Outcome::Wrong(_) => bail!("a machine has not been well: {}", kept.display()),
+            DrawnOutcome::Wrong(_) => bail!("a machine has not been well: {}", kept.display()),
         }
     }
     writeln!(log, "{count}")?;
@@ -125,7 +125,7 @@ struct Turn<'a> {
 }
 
 /// End of a machine's turn.
-enum Outcome {
+enum DrawnOutcome {
     /// Well, and its words.
     Well(String),
     /// Ended before the programs, and its words: nothing is known of the module.
@@ -134,13 +134,13 @@ enum Outcome {
     Wrong(String),
 }
 
-impl Outcome {
+impl DrawnOutcome {
     /// Judges how the lab ended, by what it and the machine have said.
     fn of(is_well: bool, said: String, wrong: &str) -> Self {
         match said.lines().any(|line| line == BEGUN) {
-            true if is_well => Outcome::Well(said),
-            true => Outcome::Wrong(said + wrong),
-            false => Outcome::NotStarted(said + wrong),
+            true if is_well => DrawnOutcome::Well(said),
+            true => DrawnOutcome::Wrong(said + wrong),
+            false => DrawnOutcome::NotStarted(said + wrong),
         }
     }
 
@@ -148,9 +148,11 @@ impl Outcome {
     fn line(&self, turn: &Turn<'_>) -> String {
         let Turn { kernel, first, .. } = turn;
         match self {
-            Outcome::Well(said) => said.trim_start_matches(BEGUN).trim().to_owned(),
-            Outcome::NotStarted(why) => format!("has not started, goes on with the next: {why}"),
-            Outcome::Wrong(why) => format!(
+            DrawnOutcome::Well(said) => said.trim_start_matches(BEGUN).trim().to_owned(),
+            DrawnOutcome::NotStarted(why) => {
+                format!("has not started, goes on with the next: {why}")
+            }
+            DrawnOutcome::Wrong(why) => format!(
                 "from {first} on, not as it should:\n{why}\nagain: cargo xtask stress \
                  parasc-kernel --seed {first} --kernel {kernel}; the kernel's log names the last \
                  program"
@@ -161,7 +163,7 @@ impl Outcome {
 
 impl Turn<'_> {
     /// Makes a machine, and runs the programs in it.
-    fn run(&self, drawn: &Path) -> Result<Outcome> {
+    fn run(&self, drawn: &Path) -> Result<DrawnOutcome> {
         let kumiki = target_folder()?.join("debug/kumiki");
         let mut lab = program(&kumiki.to_string_lossy(), ["lab", "run", "--module", "parasc"]);
         lab.args(["--cpus", "4", "--memory", "1G", "--kernel", &self.kernel.to_string()]);
@@ -171,7 +173,7 @@ impl Turn<'_> {
         lab.args(["--", "sh", "-c", INSIDE]).stderr(Stdio::piped());
         let output = lab.output().context("running the lab")?;
         let wrong = format!("{}\n{}", text(&output.stderr), output.status);
-        Ok(Outcome::of(output.status.success(), text(&output.stdout), &wrong))
+        Ok(DrawnOutcome::of(output.status.success(), text(&output.stdout), &wrong))
     }
 }
 
@@ -206,10 +208,11 @@ mod tests {
 
     #[test]
     fn a_machine_that_does_not_start_says_nothing_of_the_module() {
-        let of = |is_well, said: &str| Outcome::of(is_well, said.to_owned(), "exit status: 125");
-        assert!(matches!(of(true, "begun\nprograms 1 to 2: x\n"), Outcome::Well(_)));
-        assert!(matches!(of(false, "begun\n"), Outcome::Wrong(why) if why.contains("125")));
-        assert!(matches!(of(false, ""), Outcome::NotStarted(_)));
+        let of =
+            |is_well, said: &str| DrawnOutcome::of(is_well, said.to_owned(), "exit status: 125");
+        assert!(matches!(of(true, "begun\nprograms 1 to 2: x\n"), DrawnOutcome::Well(_)));
+        assert!(matches!(of(false, "begun\n"), DrawnOutcome::Wrong(why) if why.contains("125")));
+        assert!(matches!(of(false, ""), DrawnOutcome::NotStarted(_)));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use crate::child::turns;
 use crate::pair::Pair;
 
-use super::{Request, ServedPlace, durable, host, runtime, server};
+use super::{DurableRequest, ServedPlace, durable, host, runtime, server};
 
 pub(super) const SUBJECT: &str = "flushes:kumiki";
 
@@ -168,11 +168,11 @@ pub(super) fn serve(pair: Pair) -> Result<()> {
         Ok::<_, anyhow::Error>((time, count as f64, ns as f64))
     };
     turns(|request| match request {
-        Request::Flushes { .. } => {
+        DurableRequest::Flushes { .. } => {
             let all = (0..BURSTS).map(|_| burst().map(|(_, count, _)| count));
             all.collect::<Result<_>>().map(Some)
         }
-        Request::Durable { .. } => {
+        DurableRequest::Durable { .. } => {
             let each = |_| {
                 let plain = plain.burst(&runtime)?;
                 let (kept, count, ns) = burst()?;

@@ -37,7 +37,7 @@ const TURNS: usize = 12;
 /// A case with its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "case")]
-enum Request {
+enum DurableRequest {
     /// A place of so many named counters is served again by a new process, until it has answered; milliseconds.
     Restart { counters: u64 },
     /// Calls under way at once, each answered when it is on the disk; flushes for all.
@@ -48,29 +48,29 @@ enum Request {
     Move { calls_a_second: u64 },
 }
 
-impl Case for Request {
+impl Case for DurableRequest {
     fn name(self) -> &'static str {
         match self {
-            Request::Restart { .. } => "place_restart",
-            Request::Flushes { .. } => "place_flushes",
-            Request::Durable { .. } => "place_durable",
-            Request::Move { .. } => "place_move",
+            DurableRequest::Restart { .. } => "place_restart",
+            DurableRequest::Flushes { .. } => "place_flushes",
+            DurableRequest::Durable { .. } => "place_durable",
+            DurableRequest::Move { .. } => "place_move",
         }
     }
 
     fn size(self) -> Option<u64> {
         match self {
-            Request::Restart { counters: n }
-            | Request::Flushes { calls: n }
-            | Request::Durable { calls: n }
-            | Request::Move { calls_a_second: n } => Some(n),
+            DurableRequest::Restart { counters: n }
+            | DurableRequest::Flushes { calls: n }
+            | DurableRequest::Durable { calls: n }
+            | DurableRequest::Move { calls_a_second: n } => Some(n),
         }
     }
 
     fn unit(self) -> &'static str {
         match self {
-            Request::Restart { .. } | Request::Move { .. } => "ms",
-            Request::Flushes { .. } | Request::Durable { .. } => "flushes",
+            DurableRequest::Restart { .. } | DurableRequest::Move { .. } => "ms",
+            DurableRequest::Flushes { .. } | DurableRequest::Durable { .. } => "flushes",
         }
     }
 }
@@ -138,9 +138,10 @@ pub(crate) fn rows(pair: Pair, only: &[&str]) -> Result<Vec<Row>> {
     if asked("place_restart") {
         rows.push(restarts(pair)?);
     }
-    for case in
-        [Request::Flushes { calls: flushes::CALLS }, Request::Durable { calls: flushes::CALLS }]
-    {
+    for case in [
+        DurableRequest::Flushes { calls: flushes::CALLS },
+        DurableRequest::Durable { calls: flushes::CALLS },
+    ] {
         if asked(case.name()) {
             eprintln!("{}", case.name());
             let mut subject = start(flushes::SUBJECT, "", pair)?;
@@ -150,13 +151,13 @@ pub(crate) fn rows(pair: Pair, only: &[&str]) -> Result<Vec<Row>> {
     }
     if asked("place_move") {
         eprintln!("place_move");
-        let case = Request::Move { calls_a_second: moves::CALLS_A_SECOND };
+        let case = DurableRequest::Move { calls_a_second: moves::CALLS_A_SECOND };
         rows.push(row(case, moves::all(pair)?));
     }
     Ok(rows)
 }
 
-fn row(case: Request, samples: Vec<Vec<f64>>) -> Row {
+fn row(case: DurableRequest, samples: Vec<Vec<f64>>) -> Row {
     run::row(case, "kumiki", &Turns::of(samples), None)
 }
 
@@ -167,7 +168,7 @@ fn start(who: &'static str, argument: &str, pair: Pair) -> Result<Subject> {
     Ok(subject)
 }
 
-fn turn(subject: &mut Subject, case: Request) -> Result<Vec<f64>> {
+fn turn(subject: &mut Subject, case: DurableRequest) -> Result<Vec<f64>> {
     subject.turn(&case)?.with_context(|| format!("{case:?} was not asked for"))
 }
 
@@ -177,7 +178,7 @@ fn restarts(pair: Pair) -> Result<Row> {
     eprintln!("place_restart: {} counters are made", restart::COUNTERS);
     restart::fill(&host, folder.path(), pair)?;
     let argument = format!("{host}:{}", folder.path().display());
-    let case = Request::Restart { counters: restart::COUNTERS };
+    let case = DurableRequest::Restart { counters: restart::COUNTERS };
     eprintln!("place_restart");
     let turns = (0..RESTARTS).map(|_| turn(&mut start(restart::SUBJECT, &argument, pair)?, case));
     Ok(row(case, turns.collect::<Result<_>>()?))
@@ -190,10 +191,10 @@ mod tests {
     #[test]
     fn names_are_those_of_the_cases() {
         let cases = [
-            Request::Restart { counters: 1 },
-            Request::Flushes { calls: 1 },
-            Request::Durable { calls: 1 },
-            Request::Move { calls_a_second: 1 },
+            DurableRequest::Restart { counters: 1 },
+            DurableRequest::Flushes { calls: 1 },
+            DurableRequest::Durable { calls: 1 },
+            DurableRequest::Move { calls_a_second: 1 },
         ];
         assert_eq!(cases.map(Case::name), NAMES);
     }

@@ -13,7 +13,7 @@ use kumiki_resource::Name;
 use crate::child::turns;
 use crate::pair::Pair;
 
-use super::{Request, ServedPlace, durable, runtime};
+use super::{DurableRequest, ServedPlace, durable, runtime};
 
 pub(super) const SUBJECT: &str = "restart:kumiki";
 
@@ -54,7 +54,7 @@ pub(super) fn serve(argument: &Path, pair: Pair) -> Result<()> {
     pair.bind_both()?;
     let runtime = runtime()?;
     turns(|request| match request {
-        Request::Restart { counters } => {
+        DurableRequest::Restart { counters } => {
             let begin = Instant::now();
             let place = place(host, Path::new(folder), pair)?;
             let last: Name = format!("{}/counter/n{}", place.name()?, counters - 1).parse()?;

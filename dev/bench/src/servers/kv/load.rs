@@ -70,7 +70,7 @@ pub(super) fn turn(
     Ok(Turn { commands, seconds, p99_ns: describe::quantile(&took, 0.99) })
 }
 
-struct Client {
+struct LoadClient {
     stream: TcpStream,
     batch: usize,
     /// Bytes of its answer that have come.
@@ -78,7 +78,7 @@ struct Client {
     since: Instant,
 }
 
-impl Client {
+impl LoadClient {
     fn send(&mut self, batch: usize, batches: &[Batch], since: Instant) -> Result<()> {
         (self.batch, self.come, self.since) = (batch, 0, since);
         Ok(self.stream.write_all(&batches[batch].asked)?)
@@ -115,7 +115,7 @@ fn drive(
     for at in 0..CLIENTS {
         let stream = connected(address)?;
         epoll::add(&epoll, &stream, EventData::new_u64(at as u64), EventFlags::IN)?;
-        clients.push(Client { stream, batch: 0, come: 0, since: Instant::now() });
+        clients.push(LoadClient { stream, batch: 0, come: 0, since: Instant::now() });
     }
     let (mut events, mut buffer) = (Vec::with_capacity(CLIENTS), vec![0; 64 * 1024]);
     let (begin, mut took) = (Instant::now(), Vec::new());

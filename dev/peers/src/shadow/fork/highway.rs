@@ -6,16 +6,16 @@ use super::{Fork, forced};
 use crate::pair::Pair;
 use crate::shadow::job::lend;
 
-type Work = unsafe extern "C" fn(*mut c_void);
+type HighwayWork = unsafe extern "C" fn(*mut c_void);
 
 unsafe extern "C" {
     fn bench_highway_new(helper: c_int) -> *mut c_void;
     fn bench_highway_free(pool: *mut c_void);
     fn bench_highway_both(
         pool: *mut c_void,
-        main: Work,
+        main: HighwayWork,
         main_data: *mut c_void,
-        other: Work,
+        other: HighwayWork,
         other_data: *mut c_void,
     );
 }

@@ -6,11 +6,16 @@ use super::{Fork, forced};
 use crate::pair::Pair;
 use crate::shadow::job::lend;
 
-type Work = unsafe extern "C" fn(*mut c_void);
+type OnetbbWork = unsafe extern "C" fn(*mut c_void);
 
 unsafe extern "C" {
-    fn bench_onetbb_inside(helper: c_int, body: Work, data: *mut c_void);
-    fn bench_onetbb_both(main: Work, main_data: *mut c_void, other: Work, other_data: *mut c_void);
+    fn bench_onetbb_inside(helper: c_int, body: OnetbbWork, data: *mut c_void);
+    fn bench_onetbb_both(
+        main: OnetbbWork,
+        main_data: *mut c_void,
+        other: OnetbbWork,
+        other_data: *mut c_void,
+    );
 }
 
 /// Stands for the arena around it.

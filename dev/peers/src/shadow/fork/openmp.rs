@@ -7,10 +7,15 @@ use super::Fork;
 use crate::pair::Pair;
 use crate::shadow::job::lend;
 
-type Work = unsafe extern "C" fn(*mut c_void);
+type OpenmpWork = unsafe extern "C" fn(*mut c_void);
 
 unsafe extern "C" {
-    fn bench_openmp_both(main: Work, main_data: *mut c_void, other: Work, other_data: *mut c_void);
+    fn bench_openmp_both(
+        main: OpenmpWork,
+        main_data: *mut c_void,
+        other: OpenmpWork,
+        other_data: *mut c_void,
+    );
 }
 
 /// What a process needs in its environment before it starts.

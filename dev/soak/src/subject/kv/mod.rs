@@ -54,7 +54,7 @@ pub(crate) fn soak(soak: &'static Soak, kept: Option<&Ground>) -> Result<()> {
         let server = &server;
         for number in 0..CLIENTS {
             threads.spawn(move || {
-                let mut client = Client::new(soak, address, number);
+                let mut client = KvClient::new(soak, address, number);
                 while !soak.is_over() {
                     if let Err(error) = client.act() {
                         soak.fail(&format!("client {number}: {error:#}"));
@@ -128,7 +128,7 @@ enum What {
     Ping,
 }
 
-struct Client {
+struct KvClient {
     soak: &'static Soak,
     address: SocketAddr,
     number: u64,
@@ -140,10 +140,10 @@ struct Client {
     counted: i64,
 }
 
-impl Client {
-    fn new(soak: &'static Soak, address: SocketAddr, number: u64) -> Client {
+impl KvClient {
+    fn new(soak: &'static Soak, address: SocketAddr, number: u64) -> KvClient {
         let (rng, holds) = (soak.rng(number), HashMap::new());
-        Client { soak, address, number, rng, kept: None, life: 0, holds, counted: 0 }
+        KvClient { soak, address, number, rng, kept: None, life: 0, holds, counted: 0 }
     }
 
     fn key(&self, key: u32) -> Vec<u8> {
