@@ -256,7 +256,7 @@ pub(crate) fn ask(above: BorrowedFd<'_>, name: &CStr) {
 pub(crate) struct Contents {
     /// Bytes that were asked for.
     pub(crate) bytes: u64,
-    /// They were not in memory, as far as the file system tells.
+    /// True if they were not in memory, as far as the file system tells.
     pub(crate) were_cold: bool,
 }
 

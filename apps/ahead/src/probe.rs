@@ -44,7 +44,7 @@ impl Found {
 /// Calls in which the program may have slept of late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slept {
-    /// One that was seen to take long.
+    /// True if one call was seen to take long.
     pub(crate) in_call: bool,
     pub(crate) in_read: InRead,
 }
@@ -53,9 +53,9 @@ pub(crate) struct Slept {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InRead {
     No,
-    /// It has opened files and slept.
+    /// The program has opened files and slept.
     Maybe,
-    /// It is about to: a file that it has just opened is not in memory.
+    /// The program is about to: a file that it has just opened is not in memory.
     Now,
 }
 

@@ -91,7 +91,7 @@ pub(crate) struct Uses {
     /// Number of the visit during which one was used last.
     last: AtomicU32,
     wants: [AtomicU8; 2],
-    /// Those that were looked at, opened and gone into.
+    /// Recent names that were looked at, opened and gone into.
     recent: [Recent; KINDS],
 }
 

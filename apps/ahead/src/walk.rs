@@ -91,7 +91,7 @@ enum Job {
 enum Come {
     /// Told by the program itself.
     Before,
-    /// The same, and it is somewhere in it.
+    /// Told by the program, which is somewhere in it.
     UnderWay,
     /// Come to while it was listed ahead.
     Meanwhile,
@@ -108,7 +108,7 @@ pub(crate) struct Walk {
     /// Folders found warm since the last cold one.
     warm: u32,
     worth: Worth,
-    /// Those asked last were in no memory.
+    /// True if the contents asked last were in no memory.
     are_contents_cold: bool,
     /// Order in which the program went through the last large folder, of each kind.
     orders: [By; KINDS],

@@ -459,7 +459,7 @@ pub(crate) fn reads(descriptor: c_int, start: Start) {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Told<'path> {
     Open(c_int),
-    /// The same, after some of its names.
+    /// A folder by its descriptor, after some of its names.
     UnderWay(c_int),
     By(&'path CStr),
 }

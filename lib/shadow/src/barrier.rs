@@ -116,7 +116,7 @@ enum Meeting {
 #[derive(Clone, Copy, Debug)]
 struct Arrival {
     round: u32,
-    /// Of [`Meeting::Many`]: the group where it waits, …
+    /// Group where it waits, of [`Meeting::Many`], …
     waits: usize,
     /// … and that whose place it has; `None` at the word of all.
     place: Option<usize>,
@@ -177,7 +177,7 @@ mod tests {
 
     use super::*;
 
-    /// Of groups of so many members.
+    /// A barrier of groups of so many members.
     fn barrier(groups: &[usize]) -> Barrier {
         let cpus = |members: &usize| (0..*members).collect();
         Barrier::new(&groups.iter().map(cpus).collect::<Vec<_>>(), None, Arc::default())

@@ -13,7 +13,7 @@ use crate::uses::{RECENT, Recent};
 /// Names up to which the order of a folder does not count.
 const FEW: u32 = 64;
 
-/// One of the orders.
+/// An order in which a program goes through a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
     Folder,

@@ -36,7 +36,7 @@ pub(super) fn is_command(text: &str) -> bool {
         && text.split_whitespace().nth(1) != Some("=")
 }
 
-/// Whether a command is one of a program, which has to be built to be asked.
+/// True of a command of a program, which has to be built to be asked.
 pub(super) fn asks_a_program(text: &str) -> bool {
     is_command(text)
         && ["cargo xtask ", "cargo +nightly "].iter().all(|words| !text.starts_with(words))
@@ -67,7 +67,7 @@ impl Programs {
         Ok(Programs { folder, metadata })
     }
 
-    /// Those of no command that has to be asked for.
+    /// Programs of which none has to be asked.
     pub(super) fn unbuilt() -> Result<Programs> {
         Ok(Programs { folder: "unused".into(), metadata: metadata()? })
     }

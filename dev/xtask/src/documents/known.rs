@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use super::{commands, shown};
 use crate::run::{program, read, succeeds};
 
-/// Where the branch began, if that is known here. In CI all is asked.
+/// Commit where the branch began, if that is known here. In CI all is asked.
 pub(super) fn base() -> Result<Option<String>> {
     let words = ["merge-base", "HEAD", "origin/HEAD"];
     if std::env::var_os("CI").is_some() || !succeeds(&mut program("git", words)) {

@@ -65,7 +65,7 @@ fn files() -> Result<Vec<String>> {
     Ok(files.into_iter().map(str::to_owned).collect())
 }
 
-/// What all files show, each with its file.
+/// Commands and paths that all files show, each with its file.
 fn all_shown(files: &[String]) -> Result<Vec<(&String, Shown)>> {
     let mut all = Vec::new();
     for file in files.iter().filter(|file| shown::may_show(file)) {

@@ -9,12 +9,12 @@ pub(super) struct Shown {
     pub(super) text: String,
 }
 
-/// Whether a file of this name may show something; those of the past, where things had other names, do not.
+/// True if a file of this name may show something; those of the past, where things had other names, do not.
 pub(super) fn may_show(file: &str) -> bool {
     !file.starts_with("docs/results/") && (file.ends_with(".md") || file.ends_with(".rs"))
 }
 
-/// What a file shows that has this text.
+/// Commands and paths that a file of this text shows.
 pub(super) fn of_file(file: &str, text: &str) -> Vec<Shown> {
     match may_show(file) {
         false => Vec::new(),

@@ -69,7 +69,7 @@ struct Group {
     told: Told,
 }
 
-/// What changes once a round.
+/// Words that change once a round.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Told {

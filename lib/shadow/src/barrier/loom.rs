@@ -157,7 +157,7 @@ fn three_meet_though_one_gives_up() {
     three_meet((&[3], &[]), [true, false]);
 }
 
-/// Of a group of two, full or not; of one alone, whose place another one takes.
+/// A group of two, full or not, and one alone, whose place another one takes.
 #[test]
 fn three_of_two_groups_meet_though_some_give_up() {
     three_meet((&[2, 1], &[0, 0, 1]), [true, false]);
