@@ -80,7 +80,6 @@ pub(super) const NOT_HELD: &[NotHeld] = &[
             "introspection: MONITOR correctly handles multi-exec cases",
             "multi: EXEC and script timeout",
             "multi: MULTI and script timeout",
-            "multi: MULTI with SAVE",
             "multi: MULTI with SHUTDOWN",
             "multi: MULTI-EXEC body and script timeout",
             "multi: just EXEC and script timeout",
