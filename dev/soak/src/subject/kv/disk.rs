@@ -39,7 +39,7 @@ pub(super) fn made(ground: &Ground) -> Result<PathBuf> {
 pub(super) fn full<'a>(soak: &'a Soak, folder: &'a Path, address: SocketAddr) -> Fault<'a> {
     Fault::new("disk full", move |rng| {
         let path = folder.join("filled");
-        let filled = fill(soak, &path).and_then(|()| until_refused(soak, address));
+        let filled = until_refused(soak, &path, address);
         let until = Instant::now() + Duration::from_millis(rng.u64(1..500));
         while Instant::now() < until && !soak.is_over() {
             soak.excuse(EXCUSE);
@@ -65,13 +65,14 @@ pub(super) fn full<'a>(soak: &'a Soak, folder: &'a Path, address: SocketAddr) ->
     })
 }
 
-/// Has the server use up the files that it has made ahead, until it refuses.
-fn until_refused(soak: &Soak, address: SocketAddr) -> Result<()> {
+/// Fills the disk, and has the server use up the files that it has made ahead, until it refuses.
+fn until_refused(soak: &Soak, path: &Path, address: SocketAddr) -> Result<()> {
     let set = words(&[b"SET", b"to a full disk", &[b'x'; 60_000]]);
     let begun = Instant::now();
     let mut connection = None;
     while !soak.is_over() {
-        soak.excuse(EXCUSE);
+        // Again and again: a snapshot that was under way takes the place of logs, and their room is free.
+        fill(soak, path)?;
         // Descriptors may be out.
         let mut asked = match connection.take().map_or_else(|| Connection::new(address), Ok) {
             Ok(connection) => connection,
@@ -92,9 +93,10 @@ fn until_refused(soak: &Soak, address: SocketAddr) -> Result<()> {
     Ok(())
 }
 
-/// Writes until there is no room.
+/// Writes more to a file, until there is no room.
 fn fill(soak: &Soak, path: &Path) -> Result<()> {
-    let (mut file, piece) = (File::create(path)?, vec![b'x'; PIECE]);
+    let mut file = File::options().create(true).append(true).open(path)?;
+    let piece = vec![b'x'; PIECE];
     loop {
         soak.excuse(EXCUSE);
         match file.write(&piece) {
