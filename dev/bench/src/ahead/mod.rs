@@ -24,6 +24,9 @@ const ANSWERS_US: [u64; 3] = [100, 500, 1000];
 /// Answer of a disk that is all in memory.
 const WARM_US: u64 = 0;
 
+/// Debian's own: another one of a user's may be a script, which starts dozens of programs.
+const PYTHON: &str = "/usr/bin/python3";
+
 /// A case, what it runs in the disk's folder, and whether it has all times.
 struct AheadCase {
     name: &'static str,
@@ -47,9 +50,9 @@ const CASES: [AheadCase; 15] = [
     case("ahead_chown", "chown -R 0 tree"),
     case(
         "ahead_import",
-        "python3 -I -B -c 'import sys; sys.path[:0] = [\"python\"]; import whole'",
+        "/usr/bin/python3 -I -B -c 'import sys; sys.path[:0] = [\"python\"]; import whole'",
     ),
-    // Neither reads a folder: nothing tells what they open next.
+    // Neither reads a folder.
     case("ahead_cc", "cc -c -Ic/include -o \"$OUT/main.o\" c/main.c"),
     case("ahead_node", "node node/main.js >/dev/null"),
     case("ahead_find_name", "find tree -name needle"),
@@ -60,7 +63,7 @@ const CASES: [AheadCase; 15] = [
     ),
     case(
         "ahead_one_of_each",
-        "python3 -I -c 'import os\nfor at, _, names in os.walk(\"tree\"):\n  if len(names) == 30: \
+        "/usr/bin/python3 -I -c 'import os\nfor at, _, names in os.walk(\"tree\"):\n  if len(names) == 30: \
          open(os.path.join(at, names[3])).close()'",
     ),
 ];
@@ -114,7 +117,7 @@ fn prepare(disk: &Disk) -> Result<()> {
     }
     fs::write(package.join("__init__.py"), all)?;
     let line = "import sys; sys.path[:0] = ['python']; import whole";
-    ran(Command::new("python3").args(["-I", "-c", line]).current_dir(disk.path()))?;
+    ran(Command::new(PYTHON).args(["-I", "-c", line]).current_dir(disk.path()))?;
     let line = |header| format!("#include <header{header}.h>\n");
     many(&disk.path().join("c/include"), 300, |at| {
         (format!("header{at}.h"), format!("int value{at}(int of);\n"))
