@@ -37,7 +37,9 @@ struct Cli {
 fn main() -> ExitCode {
     restore_child_signal();
     let outcome = match Cli::try_parse() {
-        Ok(cli) => compared(&cli.options),
+        Ok(cli) => kumiki_sys::event::to_file()
+            .map_err(anyhow::Error::from)
+            .and_then(|()| compared(&cli.options)),
         // Help and version are data; clap would print them and not look whether they arrived.
         Err(shown) if !shown.use_stderr() => output::help(&shown).map(|()| 0),
         Err(wrong) => wrong.exit(),

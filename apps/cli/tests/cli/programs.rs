@@ -34,6 +34,19 @@ fn each_has_the_command_s_version_and_says_what_it_is_for() {
     assert!(status == 2 && text.contains("image add --program"), "{text}");
 }
 
+/// Silence would say that nothing has happened.
+#[test]
+fn a_trace_that_cannot_be_written_is_refused_by_each_that_has_events() {
+    let why = if cfg!(feature = "trace") { "no/where" } else { "`trace`" };
+    for (program, words) in [(NODED, "ask"), (env!("CARGO_BIN_EXE_kumiki"), "doctor")] {
+        let mut command = Command::new(program);
+        let output = command.arg(words).env("KUMIKI_TRACE", "no/where").output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{program}: {text}");
+        assert!(text.contains("KUMIKI_TRACE") && text.contains(why), "{program}: {text}");
+    }
+}
+
 #[test]
 fn no_part_of_the_command_that_they_do_without_is_linked() {
     for program in [NODED, AGENT] {

@@ -13,13 +13,14 @@ use super::leaving;
 use crate::run::metadata;
 
 /// The crates of the workspace that are nobody's but ours.
-pub const PRIVATE: [&str; 9] = [
+pub const PRIVATE: [&str; 10] = [
     "kumiki-ahead",
     "kumiki-bench",
     "kumiki-bench-peers",
     "kumiki-capi-places",
     "kumiki-rocksdb",
     "kumiki-ship",
+    "kumiki-sim",
     "kumiki-soak",
     "kumiki-spawn-server",
     "xtask",

@@ -192,7 +192,7 @@ fn what_a_server_denies_is_not_sent_and_says_who_may_not_do_what() {
 /// The permissions that the design's page gives: a place and its callers need no more, and a caller speaks for no place.
 #[test]
 fn the_permissions_of_the_page_are_enough_and_no_more() {
-    let page = include_str!("../../../../docs/design/places.md");
+    let page = include_str!("design.md");
     let begin = page.find("authorization { users: [").expect("the page has them");
     let text = page[begin..].split("```").next().unwrap().replace("\"…\"", "a");
     let folder = tempfile::tempdir().unwrap();

@@ -31,6 +31,19 @@ fn the_verdict_is_its_exit_status() {
     assert_eq!((code, &*said), (Some(0), concat!("kumiki-ab ", env!("CARGO_PKG_VERSION"), "\n")));
 }
 
+/// Silence would say that nothing has happened.
+#[test]
+fn a_trace_that_cannot_be_written_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut ab = Command::new(env!("CARGO_BIN_EXE_kumiki-ab"));
+    ab.args(["--pairs", "2", "--", "true", "---", "true"]).current_dir(&folder);
+    let output = ab.env("KUMIKI_TRACE", "no/where").output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    let why = if cfg!(feature = "trace") { "no/where" } else { "`trace`" };
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("KUMIKI_TRACE") && said.contains(why), "{said}");
+}
+
 #[test]
 fn output_that_goes_nowhere_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
