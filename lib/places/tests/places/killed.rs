@@ -123,7 +123,10 @@ async fn done<T>(again: impl AsyncFn() -> Result<T>) -> Option<T> {
     loop {
         match again().await {
             Ok(value) => return Some(value),
-            Err(Error::Unknown { .. }) => return None,
+            Err(Error::Unknown { why, .. }) => {
+                println!("unknown: {why}");
+                return None;
+            }
             Err(Error::Gone { .. } | Error::NotSent { .. } | Error::Unanswered { .. }) => {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
@@ -369,6 +372,13 @@ pub(crate) fn ended(end: End, test: &str, (times, operations): (usize, u64), nat
     println!(
         "{end:?} {times} times: {done} done, {unknown} unknown, {gap} ms without an answer at most"
     );
+    if end == End::Moved {
+        let last = folder.path().join(times.to_string());
+        let kept = std::fs::read_dir(last).unwrap().map(|entry| entry.unwrap().metadata().unwrap());
+        let kept: u64 = kept.map(|metadata| metadata.len()).sum();
+        // Of seven MiB after twenty moves were all logs but the last ones, which a snapshot takes the place of.
+        assert!(kept < 4 << 20, "{kept} bytes in the last folder");
+    }
     let is_killed = matches!(end, End::Killed | End::StoodBy);
     assert!(is_killed || unknown == 0, "it has flushed what it had answered, and more");
     assert!(done > 20 * times as u64, "most of them found a place");

@@ -111,7 +111,9 @@ impl Writer {
         account.waits = account.waits.saturating_sub(written);
         account.fits = self.segments.fits();
         drop(account);
-        if closed.is_some() {
+        // By the first one, too, what the place has come with: who moves it again soon has its files stay as they are, and
+        // each move would copy the logs of all places before.
+        if closed.is_some() || self.last.0 == 0 {
             self.snapshot();
         }
         Ok(())
