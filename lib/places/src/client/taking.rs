@@ -213,14 +213,21 @@ impl Taking<'_> {
 
     /// Ends the place where it was.
     async fn committed(&self, to: &str) -> Result<()> {
-        match self.step(LeaveStep::Commit { to: to.to_owned() }).await {
-            Ok(_) => Ok(()),
+        let commit = || self.step(LeaveStep::Commit { to: to.to_owned() });
+        let first = match commit().await {
+            Ok(_) => return Ok(()),
             // Nobody has heard it, or it was not done: the place has not left.
             Err(error @ (Error::Refused { .. } | Error::NotSent { .. } | Error::Gone { .. })) => {
-                Err(error)
+                return Err(error);
             }
-            Err(error) => {
-                let why = match error {
+            Err(error) => error,
+        };
+        // It says the same again, if it is still there: that it has left, or that it has stood still for too long.
+        match commit().await {
+            Ok(_) => Ok(()),
+            Err(error @ Error::Refused { .. }) => Err(error),
+            Err(_) => {
+                let why = match first {
                     Error::Unknown { why, .. } => why,
                     other => other.to_string(),
                 };

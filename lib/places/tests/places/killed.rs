@@ -423,5 +423,10 @@ fn taken_over_a_hundred_times_it_loses_nothing_and_runs_nothing_twice() {
 #[ignore = "a quarter of an hour: `cargo xtask stress places`, after a change to how a place moves"]
 fn moved_a_hundred_times_it_loses_nothing_and_runs_nothing_twice() {
     ended(End::Moved, "moved-often", (100, 100_000), false);
+}
+
+#[test]
+#[ignore = "a minute: as the one above"]
+fn moved_a_hundred_times_behind_a_nats_server_it_loses_nothing_and_runs_nothing_twice() {
     ended(End::Moved, "moved-often-nats", (100, 10_000), true);
 }
