@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::judge::{Figures, KUMIKI, digits, measured_by};
-use super::{Outcome, Row, promises};
+use super::{BenchOutcome, Row, promises};
 use crate::run::{cargo, program, run, target_folder};
 
 /// Marks the other program's subjects (`dev/peers/src/against.rs`).
@@ -34,7 +34,7 @@ pub(super) const PARASC: Bench = Bench {
 };
 
 /// Measures these cases, or all; says what the worst row and the mean are.
-pub(super) fn against(bench: &Bench, commit: &str, cases: &[String]) -> Result<Outcome> {
+pub(super) fn against(bench: &Bench, commit: &str, cases: &[String]) -> Result<BenchOutcome> {
     let target = target_folder()?;
     let build = format!("build --profile dist --locked {}", bench.packages);
     let other = built(&build, commit, &target)?;

@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use super::judge::{Figures, measured};
-use super::{Outcome, promises};
+use super::{BenchOutcome, promises};
 use crate::debian::{self, Package};
 use crate::run::{cargo, run};
 
@@ -22,7 +22,7 @@ const PACKAGES: &[Package] = &[
 ];
 
 /// Measures all cases, or these; with `judge` says whether the promises hold.
-pub(super) fn ahead(judge: bool, cases: &[String]) -> Result<Outcome> {
+pub(super) fn ahead(judge: bool, cases: &[String]) -> Result<BenchOutcome> {
     debian::install(PACKAGES)?;
     // Not among the programs of all benches, whose features it would change.
     run(&mut cargo("build --profile dist --locked --package kumiki-ahead"))?;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::{Must, Outcome, Row};
+use super::{BenchOutcome, Must, Row};
 use crate::debian::{self, Package};
 use crate::run::{cargo, program, read, run, target_folder};
 
@@ -28,7 +28,7 @@ const PEERS: &[Package] = &[
 ];
 
 /// Builds the programs, has `dev/bench/` measure everything or these cases, prints the rows.
-pub(super) fn measured(bench: &str, cases: &[String]) -> Result<Outcome> {
+pub(super) fn measured(bench: &str, cases: &[String]) -> Result<BenchOutcome> {
     debian::install(PEERS)?;
     let build = format!("build --profile dist --locked {PROGRAMS} --features kumiki-bench/peers");
     run(&mut cargo(&build))?;
@@ -40,9 +40,9 @@ pub(super) fn measured(bench: &str, cases: &[String]) -> Result<Outcome> {
 pub(super) fn measured_by<'a>(
     binary: &Path,
     words: impl IntoIterator<Item = &'a str>,
-) -> Result<Outcome> {
+) -> Result<BenchOutcome> {
     let json = read(&mut program(&binary.to_string_lossy(), words))?;
-    let outcome = Outcome::read(json.as_bytes()).context("result of `kumiki-bench`")?;
+    let outcome = BenchOutcome::read(json.as_bytes()).context("result of `kumiki-bench`")?;
     print_rows(&outcome.rows);
     Ok(outcome)
 }

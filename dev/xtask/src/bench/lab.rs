@@ -9,7 +9,7 @@ use kumiki_lab::{Accelerator, Cache, Config, Machine, Talk, kbuild};
 use kumiki_measure::stats::describe;
 
 use super::judge::{Figures, print_rows};
-use super::{Must, Outcome, Row, promises};
+use super::{BenchOutcome, Must, Row, promises};
 use crate::debian;
 use crate::run::{cargo, root, run, target_folder};
 
@@ -20,7 +20,7 @@ const ROUNDS: &str = "25";
 const KERNEL: &str = "6.1";
 
 /// Measures in machines; with `judge` says whether the promises hold.
-pub(super) fn lab(judge: bool) -> Result<Outcome> {
+pub(super) fn lab(judge: bool) -> Result<BenchOutcome> {
     debian::install(debian::LAB)?;
     run(&mut cargo("build --profile dist --locked --package kumiki-cli --package kumiki-bench"))?;
     let programs = target_folder()?.join("dist");
@@ -34,7 +34,7 @@ pub(super) fn lab(judge: bool) -> Result<Outcome> {
 }
 
 /// Output of the bench in a machine of its own.
-fn measured(programs: &Path) -> Result<Outcome> {
+fn measured(programs: &Path) -> Result<BenchOutcome> {
     let talk = Talk::to(&|text| eprintln!("{text}"));
     let cache = Cache::of_user()?;
     let kernel = KERNEL.parse::<kumiki_lab::KernelName>()?.get(&cache, talk)?;
@@ -56,11 +56,11 @@ fn measured(programs: &Path) -> Result<Outcome> {
     ensure!(outcome.faults.is_empty(), "the machine's kernel log: {}", outcome.faults.join("\n"));
     ensure!(outcome.exit.code() == 0, "`kumiki-bench lab` failed with {}", outcome.exit.code());
     machine.shut_down(0)?;
-    Outcome::read(&json).context("result of `kumiki-bench lab`")
+    BenchOutcome::read(&json).context("result of `kumiki-bench lab`")
 }
 
 /// Of each figure the median of all starts, and each start's.
-fn together(starts: Vec<Outcome>) -> Result<Outcome> {
+fn together(starts: Vec<BenchOutcome>) -> Result<BenchOutcome> {
     let mut starts = starts.into_iter();
     let mut all = starts.next().context("a start")?;
     all.rows.iter_mut().for_each(|row| row.instances = vec![row.median]);
@@ -108,7 +108,7 @@ mod tests {
     ];
     const CASES: [&str; 3] = ["getppid", "pread", "statx"];
 
-    fn start(factor: f64) -> Outcome {
+    fn start(factor: f64) -> BenchOutcome {
         let mut rows = Vec::new();
         for (at, case) in CASES.into_iter().enumerate() {
             let mut add = |subject: &str, median: f64| {
@@ -121,7 +121,7 @@ mod tests {
                 add(other, 100.0);
             }
         }
-        Outcome { machine: Default::default(), rows, musts: Vec::new() }
+        BenchOutcome { machine: Default::default(), rows, musts: Vec::new() }
     }
 
     #[test]
@@ -140,7 +140,7 @@ mod tests {
             assert_eq!(broken, wanted);
         }
         assert!(musts(&[]).iter().all(|must| !must.holds));
-        let short = Outcome { rows: Vec::new(), ..start(1.0) };
+        let short = BenchOutcome { rows: Vec::new(), ..start(1.0) };
         assert!(together(vec![start(1.0), short]).is_err());
     }
 }

@@ -8,14 +8,14 @@ use anyhow::{Context, Result, ensure};
 use kumiki_measure::schema::{self, Results, SCHEMA, Unit};
 
 use super::judge::{Figures, KUMIKI};
-use super::{Outcome, Row, promises};
+use super::{BenchOutcome, Row, promises};
 use crate::run::{cargo, program, read, run, target_folder};
 
 /// Promise that a short bench leaves out.
 const LONG: &str = "default report, time";
 
 /// Builds the tool and measures it; `long` also makes the default report.
-pub(super) fn measure(long: bool) -> Result<Outcome> {
+pub(super) fn measure(long: bool) -> Result<BenchOutcome> {
     run(&mut cargo("build --release --locked --package kumiki-cli"))?;
     let folder = tempfile::tempdir().context("making a folder for this bench's files")?;
     let kumiki =
@@ -33,7 +33,7 @@ pub(super) fn measure(long: bool) -> Result<Outcome> {
     // What was not asked for is no failure.
     musts.retain(|must| long || must.name != LONG);
     let rows = first.rows.iter().map(row).chain(figures).collect();
-    Ok(Outcome { machine: first.machine, rows, musts })
+    Ok(BenchOutcome { machine: first.machine, rows, musts })
 }
 
 /// The release binary, with its files in a folder of ours.

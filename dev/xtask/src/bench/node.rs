@@ -10,7 +10,7 @@ use kumiki_lab::{
 };
 
 use super::judge::{Figures, print_rows};
-use super::{Must, Outcome, promises};
+use super::{BenchOutcome, Must, promises};
 use crate::debian::{self, Package};
 use crate::run::{cargo, program, root, run, target_folder};
 
@@ -71,12 +71,12 @@ const RUNC_LIBRARY: &str = "libseccomp.so.2";
 
 /// Measures in a machine all, or the parts that `only` names; with `judge` says whether the
 /// promises hold.
-pub(super) fn node(judge: bool, only: &[String]) -> Result<Outcome> {
+pub(super) fn node(judge: bool, only: &[String]) -> Result<BenchOutcome> {
     debian::install(debian::LAB)?;
     debian::install(PACKAGES)?;
     run(&mut cargo("build --profile dist --locked --package kumiki-cli --package kumiki-bench"))?;
     let json = measured(&target_folder()?.join("dist"), only)?;
-    let mut outcome = Outcome::read(&json).context("result of `kumiki-bench node`")?;
+    let mut outcome = BenchOutcome::read(&json).context("result of `kumiki-bench node`")?;
     print_rows(&outcome.rows);
     if judge {
         outcome.musts = musts(&Figures(&outcome.rows));

@@ -4,7 +4,7 @@
 use anyhow::Result;
 
 use super::judge::{Figures, measured};
-use super::{Must, Outcome, promises};
+use super::{BenchOutcome, Must, promises};
 use crate::debian::{self, Package};
 
 /// Who walks as everybody does.
@@ -12,7 +12,7 @@ const PACKAGES: &[Package] =
     &[Package { name: "coreutils", reason: "GNU du is measured beside kumiki-du" }];
 
 /// Measures every subject, or these cases; with `judge` says whether the promises hold.
-pub(super) fn parasc(judge: bool, cases: &[String]) -> Result<Outcome> {
+pub(super) fn parasc(judge: bool, cases: &[String]) -> Result<BenchOutcome> {
     debian::install(PACKAGES)?;
     let mut outcome = measured("parasc", cases)?;
     println!(

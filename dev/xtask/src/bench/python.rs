@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use super::judge::{Figures, measured_by};
-use super::{Outcome, promises};
+use super::{BenchOutcome, promises};
 use crate::debian::{self, Package};
 use crate::run::{cargo, run, target_folder};
 
@@ -15,7 +15,7 @@ const PACKAGES: &[Package] = &[
 ];
 
 /// Measures all cases, or these; with `judge` says whether the promises hold.
-pub(super) fn python(judge: bool, cases: &[String]) -> Result<Outcome> {
+pub(super) fn python(judge: bool, cases: &[String]) -> Result<BenchOutcome> {
     debian::install(PACKAGES)?;
     // It has no peers that are built.
     let build = "build --profile dist --locked --package kumiki-bench --package kumiki-capi";

@@ -4,7 +4,7 @@
 use anyhow::Result;
 
 use super::judge::{Figures, measured};
-use super::{Must, Outcome, promises};
+use super::{BenchOutcome, Must, promises};
 use crate::debian::{self, Package};
 
 mod durable;
@@ -18,7 +18,7 @@ const PACKAGES: &[Package] = &[
 ];
 
 /// Measures every subject, or these cases; with `judge` says whether the promises hold.
-pub(super) fn resource(judge: bool, cases: &[String]) -> Result<Outcome> {
+pub(super) fn resource(judge: bool, cases: &[String]) -> Result<BenchOutcome> {
     debian::install(PACKAGES)?;
     // From Python it is measured by way of the library for C.
     let mut outcome = measured("resource", cases)?;

@@ -6,7 +6,7 @@ use std::fs;
 use anyhow::Result;
 
 use super::judge::{Figures, measured};
-use super::{Must, Outcome, promises};
+use super::{BenchOutcome, Must, promises};
 use crate::capi::{self, Place};
 use crate::debian::{self, Package};
 use crate::run::{cargo, program, run, target_folder};
@@ -23,7 +23,7 @@ const PACKAGES: &[Package] = &[
 ];
 
 /// Measures every subject, or these cases; with `judge` says whether the promises hold.
-pub(super) fn servers(judge: bool, cases: &[String]) -> Result<Outcome> {
+pub(super) fn servers(judge: bool, cases: &[String]) -> Result<BenchOutcome> {
     debian::install(PACKAGES)?;
     // Not among the programs of all benches, whose features it would change.
     for server in ["kumiki-httpd", "kumiki-kv"] {

@@ -4,7 +4,7 @@
 use anyhow::Result;
 
 use super::judge::{Figures, measured};
-use super::{Must, Outcome, promises};
+use super::{BenchOutcome, Must, promises};
 use crate::debian::{self, Package};
 
 /// A peer that not each Debian has.
@@ -12,7 +12,7 @@ const PACKAGES: &[Package] =
     &[Package { name: "libhwy-dev", reason: "Highway's thread pool is one, too, as of Debian 13" }];
 
 /// Measures every subject; with `judge` says whether the promises hold.
-pub(super) fn shadow(judge: bool, cases: &[String]) -> Result<Outcome> {
+pub(super) fn shadow(judge: bool, cases: &[String]) -> Result<BenchOutcome> {
     debian::install(PACKAGES)?;
     let mut outcome = measured("shadow", cases)?;
     if judge {
@@ -193,7 +193,7 @@ mod tests {
         let json = r#"{"schema": 1, "machine": {"cpus": 2}, "rows": [{"case": "idle_burn",
             "subject": "park", "n": 4, "unit": "cpu", "median": 0.5, "p99": 0.5,
             "ci": [0.5, 0.5], "limit": 50.0, "base": null}]}"#;
-        let outcome = Outcome::read(json.as_bytes()).unwrap();
+        let outcome = BenchOutcome::read(json.as_bytes()).unwrap();
         assert_eq!((outcome.machine.cpus, outcome.rows[0].base), (2, None));
         assert!(outcome.musts.is_empty());
     }

@@ -22,7 +22,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::judge::{Figures, NOT_MEASURED};
-use super::{Must, Outcome, Row, promises};
+use super::{BenchOutcome, Must, Row, promises};
 use crate::Slice;
 use crate::run::{cargo, program, run, target_folder};
 use kept::Kept;
@@ -74,7 +74,7 @@ impl Length {
 }
 
 /// Builds the tool and lets it compare until the minutes are over, or these cases only.
-pub(super) fn verdicts(slice: &Slice, cases: &[String]) -> Result<Outcome> {
+pub(super) fn verdicts(slice: &Slice, cases: &[String]) -> Result<BenchOutcome> {
     let cases = &named(cases)?[..];
     ensure!(slice.minutes >= 0.0, "--minutes {}: a number from 0", slice.minutes);
     run(&mut cargo("build --release --locked --package kumiki-cli"))?;
@@ -111,7 +111,7 @@ pub(super) fn verdicts(slice: &Slice, cases: &[String]) -> Result<Outcome> {
         println!("{case:24} {subject:10} {median:.3} [{low:.3}, {high:.3}] of {n}");
     }
     println!("runs compared: {} {} ones", kept.runs().len(), length.name());
-    Ok(Outcome { machine: tool.machine(folder)?, musts: musts(&rows), rows })
+    Ok(BenchOutcome { machine: tool.machine(folder)?, musts: musts(&rows), rows })
 }
 
 /// The cases of these names: where none has the whole of it, those that begin with it.
