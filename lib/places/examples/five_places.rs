@@ -21,7 +21,7 @@ use std::time::Duration;
 use kumiki_places::standard::{Add, Counter, Get, Read as ReadMemory, Stretch, Write, Written};
 use kumiki_places::wire::Why;
 use kumiki_places::{
-    Allow, Block, Control, Error, Lease, Nats, Part, Parts, Result, Run, Server, Work,
+    Allow, Block, Control, Error, Lease, Nats, News, Part, Parts, Result, Run, Server, Work,
 };
 use kumiki_resource::{Interface, Memory, Name};
 
@@ -119,6 +119,8 @@ pub(crate) fn program(control: &Control, place: &str) -> Result<Vec<String>> {
     say(format!("a part that nobody has: {}", told(control.call::<Missing>(&hits, ()))));
     say(format!("a part that panics: {}", told(control.call::<Fails>(&hits, ()))));
     say(format!("a part that blocks: {}", control.call::<Later>(&hits, 5)?));
+    let (slow, quick) = (control.start::<Later>(&hits, 20), control.start::<Add>(&hits, 0));
+    say(format!("two that were started: {}, {}", quick.wait()?, slow.wait()?));
 
     let bytes: Vec<u8> = (0..40_000_u32).map(|n| n as u8).collect();
     let back = control.call::<Echo>(&hits, bytes.clone())?;
@@ -141,6 +143,12 @@ pub(crate) fn program(control: &Control, place: &str) -> Result<Vec<String>> {
     let read = control.call::<ReadMemory>(&memory, stretch)?.map_err(refused)?;
     say(format!("a frame written and read: {}", read.iter().all(|byte| *byte == 7)));
 
+    let mut news = control.watch(place, &format!("{place}/counter/*"))?;
+    let seen = control.create::<Counter>(place, Some("seen"), 0)?;
+    control.destroy(seen)?;
+    let heard: Vec<_> = (0..3).map(|_| heard(news.wait())).collect();
+    say(format!("watched: {}", heard.join(", ")));
+
     let listed = control.list(place, "**/*/*")?;
     let own = |name: &str| name.split_once('/').map(|(_, own)| own.to_owned());
     let names = listed.iter().filter(|one| one.named).filter_map(|one| own(&one.name));
@@ -155,6 +163,19 @@ pub(crate) fn program(control: &Control, place: &str) -> Result<Vec<String>> {
     say(format!("a call by a binding then: {}", told(add.call(1))));
     say(format!("opened then: {}", told(control.open::<Counter>(&name))));
     Ok(lines)
+}
+
+/// News in a word or two, without the place's name.
+fn heard(news: News) -> String {
+    match news {
+        News::Here { .. } => "it is here".to_owned(),
+        News::Changed(change) => {
+            let sign = if change.created { '+' } else { '-' };
+            let own = change.name.split_once('/').map_or("", |(_, own)| own);
+            format!("{sign} {own}")
+        }
+        other => format!("{other:?}"),
+    }
 }
 
 /// An outcome that is an error, in a word or two.

@@ -56,6 +56,8 @@ pub use client::news::{News, Watch};
 pub use client::program;
 pub use client::{Client, caller_name};
 pub use control::binding::Binding;
+pub use control::started::StartedCall;
+pub use control::watch::PlaceNews;
 pub use control::{Builder, Control};
 pub use kumiki_places_wire::{Error, Result};
 pub use line::Line;

@@ -81,7 +81,7 @@ impl<P: Part> Binding<P> {
         if let Road::Lines(lines) = &*self.road {
             if let Some(net) = &lines.beside {
                 if goes_beside(&error) {
-                    return net.call::<P>(&self.on, input, self.control.limit);
+                    return net.call::<P>(&self.on, &input, self.control.limit);
                 }
             }
         }
@@ -97,11 +97,24 @@ impl<P: Part> Binding<P> {
                 return self.call(input);
             }
         }
-        let outcome = self.road.call::<P>(&self.on, input, self.control.limit);
+        let mut outcome = self.road.call::<P>(&self.on, &input, self.control.limit);
+        if let Err(Error::Gone { .. }) = &outcome {
+            if let Some(road) = self.control.anew(self.on.place(), &self.road) {
+                outcome = self.by_new(road, &input);
+            }
+        }
         if let Err(error) = &outcome {
             self.heard(error);
         }
         outcome
+    }
+
+    /// Calls by another way to the place, which has moved, and goes on by that.
+    #[cold]
+    fn by_new(&mut self, road: Arc<Road>, input: &P::In) -> Result<P::Out> {
+        self.road = road;
+        self.way = way::<P>(&self.control, &self.road, &self.on)?;
+        self.road.call::<P>(&self.on, input, self.control.limit)
     }
 
     /// Binds it anew: by its name, if it has one.

@@ -76,7 +76,7 @@ impl Control {
                 }
                 None => {
                     let one = |(on, input)| road.call::<P>(on, input, self.limit);
-                    let answers = ons.iter().zip(inputs).map(one).collect();
+                    let answers = ons.iter().zip(&inputs).map(one).collect();
                     let _ = tell.send((numbers, answers));
                 }
             }
@@ -87,6 +87,9 @@ impl Control {
         }
         for (numbers, answers) in told {
             for (number, answer) in numbers.into_iter().zip(answers) {
+                if let Err(Error::Gone { place }) = &answer {
+                    self.inner.forget(place);
+                }
                 results[number] = Some(answer);
             }
         }

@@ -4,14 +4,15 @@
 use std::any::{Any, TypeId};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Instant;
 
 use kumiki_resource::kind::Kind;
-use kumiki_resource::{CallError, Handle, Interface, Listed, Name, Pattern, Place, Rights};
+use kumiki_resource::{CallError, Change, Handle, Interface, Listed, Name, Pattern, Place, Rights};
 
 use crate::client::{call, given, of_outcome};
+use crate::control::started::Ongoing;
 use crate::control::transport::{Limit, Transport};
 use crate::error::{Error, Result};
 use crate::part::{Part, Portable, Work};
@@ -104,18 +105,87 @@ impl Home {
         self.interface.grant(on.id(), on.rights()).map_err(|error| of_home(on.place(), error))
     }
 
-    /// Calls a part whose types are not known here, as from afar.
+    /// Calls a part as a function where its types are known.
+    #[inline]
+    pub(crate) fn run<P: Part>(
+        &self,
+        on: &Reference<P::Kind>,
+        input: P::In,
+        limit: Limit,
+    ) -> Result<P::Out> {
+        on.require(Rights::USE)?;
+        let handle = self.handle(on)?;
+        match self.typed::<P>() {
+            Some(typed) => run(&self.interface, typed, &handle, on.place(), input, limit),
+            None => self.call::<P>(on, &input, limit),
+        }
+    }
+
+    /// Begins a call that may go on when this comes back. Only what blocks does.
+    pub(crate) fn start<P: Part>(
+        &self,
+        on: &Reference<P::Kind>,
+        input: P::In,
+        limit: Limit,
+    ) -> Result<Ongoing<P::Out>> {
+        on.require(Rights::USE)?;
+        let handle = self.handle(on)?;
+        let Some(typed) = self.typed::<P>() else { return self.begin_by_name::<P>(on, &input) };
+        match begin(&self.interface, typed, &handle, input, limit) {
+            Ok(Ok(Begun::Gave(output))) => Ok(Ongoing::Gave(output)),
+            Ok(Ok(Begun::Blocks(work))) => {
+                let place = Arc::clone(on.shared_place());
+                let rest = move || caught(|| Ok(work()));
+                let rest = move || rest().map_err(|refusal| refusal_of(&place, refusal));
+                Ok(Ongoing::Rest(Box::new(rest)))
+            }
+            Ok(Err(error)) => Err(of_home(on.place(), error)),
+            Err(payload) => Err(refusal_of(on.place(), panicked(payload))),
+        }
+    }
+
+    /// Begins a part whose types are not known here, as from afar.
     #[cold]
-    fn by_name<P: Part>(&self, on: &Reference<P::Kind>, input: &P::In) -> Result<P::Out> {
+    fn begin_by_name<P: Part>(
+        &self,
+        on: &Reference<P::Kind>,
+        input: &P::In,
+    ) -> Result<Ongoing<P::Out>> {
         let operation = call::<P>(on.id().to_u64(), input)?;
         let (allow, place) = (Allow::everything(), on.id().place());
         let run = || self.parts.run(&allow, &self.interface, place, &operation, true);
         let handled = self.interface.run(place, run).map_err(|error| of_home(on.place(), error))?;
-        let outcome = match handled {
-            Handled::Ran(outcome) => outcome,
-            Handled::Blocks(rest) => rest(),
+        let name = Arc::clone(on.shared_place());
+        let gives = move |outcome| given(P::NAME, &of_outcome(&name, outcome)?);
+        match handled {
+            Handled::Ran(outcome) => gives(outcome).map(Ongoing::Gave),
+            Handled::Blocks(rest) => Ok(Ongoing::Rest(Box::new(move || gives(rest())))),
+        }
+    }
+
+    /// A place's changes of names from now on, and what tells of one whether it is wanted, by the name that all know.
+    pub(crate) fn watch(
+        &self,
+        place: &str,
+        pattern: Pattern,
+    ) -> Result<(Receiver<Change>, impl Fn(Change) -> Option<Change> + Send + use<>)> {
+        let at = self.at(place)?;
+        let changes = self.interface.watch_at(at.place, &Pattern::all());
+        let changes = changes.map_err(|error| of_home(place, error))?;
+        let (core, name) = (at.core.clone(), Arc::clone(&at.name));
+        let wanted = move |change: Change| {
+            let change = Change { name: renamed(change.name, &core, &name), ..change };
+            pattern.matches(&change.name).then_some(change)
         };
-        given(P::NAME, &of_outcome(on.place(), outcome)?)
+        Ok((changes, wanted))
+    }
+}
+
+/// A resource's name as all know it.
+fn renamed(own: String, core: &str, name: &str) -> String {
+    match own.strip_prefix(core) {
+        Some(rest) => format!("{name}{rest}"),
+        None => own,
     }
 }
 
@@ -129,17 +199,28 @@ pub(crate) fn run<P: Part>(
     input: P::In,
     limit: Limit,
 ) -> Result<P::Out> {
+    match begin(interface, typed, handle, input, limit) {
+        Ok(Ok(Begun::Gave(output))) => Ok(output),
+        other => finish(place, other, limit),
+    }
+}
+
+/// Begins a part there: it has given what it gives, or has work that may block.
+#[inline]
+fn begin<P: Part>(
+    interface: &Interface,
+    typed: &'static Typed<P>,
+    handle: &Handle<P::Kind>,
+    input: P::In,
+    limit: Limit,
+) -> thread::Result<kumiki_resource::Result<Begun<P::Out>>> {
     let begin = typed.begin;
     let run = move |resource: &mut P::Kind, pool: &mut _| begin(resource, pool, input);
-    let ran = match limit {
+    match limit {
         None => catch_unwind(AssertUnwindSafe(|| interface.with(handle, run))),
         Some(limit) => {
             catch_unwind(AssertUnwindSafe(|| interface.with_timeout(handle, limit, run)))
         }
-    };
-    match ran {
-        Ok(Ok(Begun::Gave(output))) => Ok(output),
-        other => finish(place, other, limit),
     }
 }
 
@@ -207,13 +288,12 @@ impl Transport for Home {
         Ok(Reference::new(Arc::clone(&at.name), self.life, handle.id(), handle.rights()))
     }
 
-    #[inline]
-    fn call<P: Part>(&self, on: &Reference<P::Kind>, input: P::In, limit: Limit) -> Result<P::Out> {
+    fn call<P: Part>(&self, on: &Reference<P::Kind>, input: &P::In, _: Limit) -> Result<P::Out> {
         on.require(Rights::USE)?;
-        let handle = self.handle(on)?;
-        match self.typed::<P>() {
-            Some(typed) => run(&self.interface, typed, &handle, on.place(), input, limit),
-            None => self.by_name::<P>(on, &input),
+        self.handle(on)?;
+        match self.begin_by_name::<P>(on, input)? {
+            Ongoing::Gave(output) => Ok(output),
+            Ongoing::Rest(rest) => rest(),
         }
     }
 
@@ -231,9 +311,7 @@ impl Transport for Home {
         let pattern = Pattern::new(pattern).map_err(failed)?;
         let all = self.interface.ls_at(at.place, &Pattern::all()).map_err(failed)?;
         let named = all.into_iter().map(|mut one| {
-            if let Some(rest) = one.name.strip_prefix(&at.core) {
-                one.name = format!("{}{rest}", at.name);
-            }
+            one.name = renamed(one.name, &at.core, &at.name);
             one
         });
         let mut listed: Vec<_> = named.filter(|one| pattern.matches(&one.name)).collect();

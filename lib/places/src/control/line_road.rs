@@ -112,11 +112,16 @@ impl Transport for LineRoad {
         self.by(limit, |line| line.open::<K>(name), |net| net.open(name, limit))
     }
 
-    fn call<P: Part>(&self, on: &Reference<P::Kind>, input: P::In, limit: Limit) -> Result<P::Out> {
+    fn call<P: Part>(
+        &self,
+        on: &Reference<P::Kind>,
+        input: &P::In,
+        limit: Limit,
+    ) -> Result<P::Out> {
         let line = self.line(limit);
         let outcome = match line {
             Ok(mut line) => {
-                let outcome = line.call::<P>(on, &input);
+                let outcome = line.call::<P>(on, input);
                 self.give(line);
                 outcome
             }

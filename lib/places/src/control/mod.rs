@@ -2,7 +2,7 @@
 //! kernel and another machine. The name decides which way a call goes.
 //!
 //! ```text
-//!  create · open · call · bind · each · destroy · list        one kind of reference
+//!  create · open · call · start · bind · each · destroy · list · watch        one kind of reference
 //!    │
 //!  Control ── whose place is it? ── asked once, and again when it has gone
 //!    ├── this interface's ─▶ home      a function call, or another core's line
@@ -17,7 +17,9 @@ mod home;
 mod line_road;
 mod net;
 mod road;
+pub(crate) mod started;
 mod transport;
+pub(crate) mod watch;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -166,7 +168,13 @@ impl Control {
         unique: Option<&str>,
         spec: K::Spec,
     ) -> Result<Reference<K>> {
-        self.road(place)?.create(place, unique, spec, self.limit)
+        let road = self.road(place)?;
+        let made = road.create(place, unique, spec, self.limit);
+        if let Err(Error::Gone { .. }) = &made {
+            // The next one goes by another way, if there is one.
+            self.anew(place, &road);
+        }
+        made
     }
 
     /// A reference to the resource of this name, to use and to share.
@@ -178,7 +186,7 @@ impl Control {
             let why = format!("it is of kind {}, not {}", name.kind(), K::NAME);
             return Err(Error::Value { what: format!("opening {name}"), why });
         }
-        self.road(name.place())?.open(name, self.limit)
+        self.by_way(name.place(), |road| road.open(name, self.limit))
     }
 
     /// Runs a program part on a resource, by its place's owner: once or not at all, and the error says which, or that
@@ -192,7 +200,7 @@ impl Control {
     pub fn call<P: Part>(&self, on: &Reference<P::Kind>, input: P::In) -> Result<P::Out> {
         if on.life() == self.inner.home_life {
             if let Some(Road::Home(home)) = self.inner.home.as_deref() {
-                return home.call::<P>(on, input, self.limit);
+                return home.run::<P>(on, input, self.limit);
             }
         }
         self.call_there::<P>(on, input)
@@ -200,7 +208,7 @@ impl Control {
 
     #[inline(never)]
     fn call_there<P: Part>(&self, on: &Reference<P::Kind>, input: P::In) -> Result<P::Out> {
-        self.road(on.place())?.call::<P>(on, input, self.limit)
+        self.by_way(on.place(), |road| road.call::<P>(on, &input, self.limit))
     }
 
     /// Checks once that the part may be called on this resource: kind, part, version, rights and life. What calls
@@ -226,7 +234,7 @@ impl Control {
     /// # Errors
     /// As [`call`](Self::call), with [`Rights::DESTROY`](kumiki_resource::Rights::DESTROY).
     pub fn destroy<K: Portable>(&self, what: Reference<K>) -> Result<()> {
-        self.road(what.place())?.destroy(&what, self.limit)
+        self.by_way(what.place(), |road| road.destroy(&what, self.limit))
     }
 
     /// A place's resources whose names match.
@@ -234,7 +242,30 @@ impl Control {
     /// # Errors
     /// [`Error::Gone`], [`Error::NotSent`], [`Error::Unanswered`], [`Error::Refused`].
     pub fn list(&self, place: &str, pattern: &str) -> Result<Vec<Listed>> {
-        self.road(place)?.list(place, pattern, self.limit)
+        self.by_way(place, |road| road.list(place, pattern, self.limit))
+    }
+
+    /// Does it by the way that there is; where nobody answers, by another one, if the place is there by now: it has
+    /// moved. Nothing was done before.
+    fn by_way<T>(&self, place: &str, does: impl Fn(&Road) -> Result<T>) -> Result<T> {
+        let road = self.road(place)?;
+        match does(&road) {
+            Err(Error::Gone { .. }) => match self.anew(place, &road) {
+                Some(other) => does(&other),
+                None => Err(Error::Gone { place: place.to_owned() }),
+            },
+            outcome => outcome,
+        }
+    }
+
+    /// Looks for a place of which nobody has answered by a way: by which other one it is there, if it is. What is called
+    /// next goes there.
+    #[cold]
+    fn anew(&self, place: &str, by: &Road) -> Option<Arc<Road>> {
+        let found = self.find(place).ok().filter(|found| !found.is_same_way(by))?;
+        let road = Arc::new(found);
+        self.inner.roads().insert(place.into(), Arc::clone(&road));
+        Some(road)
     }
 
     /// The way to a place: the one that it was found by, while that holds.
@@ -288,6 +319,11 @@ impl Control {
 impl ControlState {
     fn roads(&self) -> std::sync::MutexGuard<'_, HashMap<Arc<str>, Arc<Road>>> {
         self.roads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has a place looked for when it is called next.
+    fn forget(&self, place: &str) {
+        self.roads().remove(place);
     }
 }
 

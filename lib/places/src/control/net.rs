@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::thread;
 
 use kumiki_resource::kind::Kind;
-use kumiki_resource::{Listed, Name};
+use kumiki_resource::{Listed, Name, Rights};
 use tokio::runtime::{Builder, Handle, Runtime};
 
-use crate::client::Client;
+use crate::client::{Client, call, given};
 use crate::control::transport::{Limit, Transport};
 use crate::error::{Error, Result};
 use crate::part::{Part, Portable};
@@ -81,6 +81,11 @@ impl Net {
         self.engine.wait(self.within(limit).check::<P>(on))
     }
 
+    /// True if it goes by the same connection.
+    pub(crate) fn is_by_same(&self, other: &Net) -> bool {
+        Arc::ptr_eq(&self.client.inner, &other.client.inner)
+    }
+
     pub(crate) fn engine(&self) -> &Engine {
         &self.engine
     }
@@ -101,8 +106,18 @@ impl Transport for Net {
         self.engine.wait(self.within(limit).open::<K>(name))
     }
 
-    fn call<P: Part>(&self, on: &Reference<P::Kind>, input: P::In, limit: Limit) -> Result<P::Out> {
-        self.engine.wait(self.within(limit).call::<P>(on, input))
+    fn call<P: Part>(
+        &self,
+        on: &Reference<P::Kind>,
+        input: &P::In,
+        limit: Limit,
+    ) -> Result<P::Out> {
+        on.require(Rights::USE)?;
+        // Written before it is waited for: it need not be what threads may share.
+        let (operation, client) = (call::<P>(on.id().to_u64(), input)?, self.within(limit));
+        let asked = client.ask_with_life(on.place(), on.life(), operation);
+        let (_, answer) = self.engine.wait(asked)?;
+        given(P::NAME, &answer)
     }
 
     fn destroy<K: Portable>(&self, what: &Reference<K>, limit: Limit) -> Result<()> {

@@ -41,6 +41,15 @@ impl Road {
             Road::Net(_) => "messages",
         }
     }
+
+    /// True if what finds nobody by one finds nobody by the other.
+    pub(crate) fn is_same_way(&self, other: &Road) -> bool {
+        match (self, other) {
+            (Road::Home(_), Road::Home(_)) => true,
+            (Road::Net(net), Road::Net(other)) => net.is_by_same(other),
+            _ => false,
+        }
+    }
 }
 
 impl Transport for Road {
@@ -58,7 +67,12 @@ impl Transport for Road {
         by!(self, road => road.open(name, limit))
     }
 
-    fn call<P: Part>(&self, on: &Reference<P::Kind>, input: P::In, limit: Limit) -> Result<P::Out> {
+    fn call<P: Part>(
+        &self,
+        on: &Reference<P::Kind>,
+        input: &P::In,
+        limit: Limit,
+    ) -> Result<P::Out> {
         by!(self, road => road.call::<P>(on, input, limit))
     }
 

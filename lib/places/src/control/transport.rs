@@ -24,7 +24,9 @@ pub(crate) trait Transport {
 
     fn open<K: Kind>(&self, name: &Name, limit: Limit) -> Result<Reference<K>>;
 
-    fn call<P: Part>(&self, on: &Reference<P::Kind>, input: P::In, limit: Limit) -> Result<P::Out>;
+    /// What the part takes stays the caller's: where nobody answers it is asked for by another way.
+    fn call<P: Part>(&self, on: &Reference<P::Kind>, input: &P::In, limit: Limit)
+    -> Result<P::Out>;
 
     fn destroy<K: Portable>(&self, what: &Reference<K>, limit: Limit) -> Result<()>;
 

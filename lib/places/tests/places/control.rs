@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use kumiki_places::standard::{Add, Counter, Get};
 use kumiki_places::wire::{self, Why};
-use kumiki_places::{Allow, Binding, Control, Error, Nats, Part, Result, Run, Served, Server};
+use kumiki_places::{
+    Allow, Binding, Control, Error, Nats, News, Part, PlaceNews, Result, Run, Served, Server,
+};
 use kumiki_resource::{Interface, Name, Rights};
 
-use crate::five_places::{Echo, Later, parts, program, serve};
+use crate::five_places::{Echo, Fails, Later, parts, program, serve};
 use crate::here::unique;
 use crate::lines;
 use crate::nats::NatsServer;
@@ -69,7 +71,10 @@ fn at_home(own: bool) -> Vec<String> {
 #[test]
 fn at_five_placements_one_program_prints_the_same_lines() {
     let lines = at_home(true);
-    assert_eq!(lines.len(), 15, "{lines:#?}");
+    assert_eq!(lines.len(), 17, "{lines:#?}");
+    assert!(lines.iter().any(|line| line == "two that were started: 1042, 1042"), "{lines:#?}");
+    let watched = "watched: it is here, + counter/seen, - counter/seen";
+    assert!(lines.iter().any(|line| line == watched), "{lines:#?}");
     assert_eq!(lines[1], "1000 times 1 more: 1042");
     assert_eq!(at_home(false), lines, "another core");
 
@@ -307,4 +312,115 @@ fn who_asks_for_memory_without_end_gets_one() {
     let hits = control.create::<Counter>(&place, None, 1).unwrap();
     assert_eq!(control.call::<Add>(&hits, 1).unwrap(), 2);
     assert_eq!(format!("{control:?}"), format!("{{{place:?}: \"lines\"}}"));
+}
+
+#[test]
+fn what_is_started_goes_on_beside_its_caller_and_is_waited_for_by_threads_and_tasks() {
+    let own = crate::five_places::interface(false).unwrap();
+    let core = own.place_name(own.places()[0]).unwrap();
+    let (_interface, served, there) = served(&unique("started"));
+    let control = Control::builder().home(&own, parts()).build().unwrap().with_timeout(PATIENCE);
+    for place in [&core, &there] {
+        let hits = control.create::<Counter>(place, None, 7).unwrap();
+        // Twenty that block for as long as one.
+        let begin = std::time::Instant::now();
+        let all: Vec<_> = (0..20).map(|_| control.start::<Later>(&hits, 1000)).collect();
+        assert!(begin.elapsed() < Duration::from_secs(1), "{place}: {:?}", begin.elapsed());
+        for one in all {
+            assert_eq!(one.wait().unwrap(), 7, "{place}");
+        }
+        assert!(begin.elapsed() < Duration::from_secs(10), "{place}: one behind another");
+        let mut slow = control.start::<Later>(&hits, 200);
+        assert!(slow.wait_timeout(Duration::from_millis(1)).is_none(), "{place}");
+        assert_eq!(slow.wait_timeout(PATIENCE).unwrap().unwrap(), 7, "{place}");
+        // One that nobody waits for has its effect.
+        drop(control.start::<Add>(&hits, 1));
+        let end = std::time::Instant::now() + PATIENCE;
+        while control.call::<Get>(&hits, ()).unwrap() != 8 {
+            assert!(std::time::Instant::now() < end, "{place}: it does not go on");
+        }
+        // A task of another runtime, and errors.
+        let awaited = block_on(async { control.start::<Add>(&hits, 1).await });
+        assert_eq!(awaited.unwrap(), 9, "{place}");
+        let short = control.with_timeout(Duration::from_millis(30));
+        let unknown = short.start::<Later>(&hits, u64::from(u32::MAX)).wait().unwrap_err();
+        assert!(matches!(unknown, Error::Unknown { .. }), "{place}: {unknown}");
+        let none = hits.share(Rights::SHARE).unwrap();
+        let refused = control.start::<Add>(&none, 1).wait().unwrap_err();
+        assert!(matches!(refused, Error::Rights { .. }), "{place}: {refused}");
+        let panicked = control.start::<Fails>(&hits, ()).wait().unwrap_err();
+        assert!(matches!(panicked, Error::Refused { why: Why::Panicked, .. }), "{panicked}");
+        // A part whose types are not known here.
+        let other = control.start::<AddAsText>(&hits, 0).wait();
+        assert!(matches!(other, Err(Error::Value { .. })), "{place}: {other:?}");
+    }
+    // The control may go before what it has started.
+    let hits = control.create::<Counter>(&there, None, 7).unwrap();
+    let late = control.start::<Later>(&hits, 100);
+    drop(control);
+    assert_eq!(late.wait().unwrap(), 7);
+    drop(served);
+}
+
+/// Names that have come, until one of this name.
+fn news_until(news: &mut PlaceNews, last: &str) -> Vec<News> {
+    let mut all = Vec::new();
+    loop {
+        let one = news.wait_timeout(PATIENCE).expect("news come");
+        let is_last = matches!(&one, News::Changed(change) if change.name.ends_with(last));
+        all.push(one);
+        if is_last {
+            return all;
+        }
+    }
+}
+
+#[test]
+fn a_place_is_watched_by_the_control_wherever_it_is() {
+    let own = crate::five_places::interface(false).unwrap();
+    let core = own.place_name(own.places()[0]).unwrap();
+    let (_interface, served, there) = served(&unique("watched"));
+    let control = Control::builder().home(&own, parts()).host("me").build().unwrap();
+    let control = control.with_timeout(PATIENCE);
+    let bad = control.watch(&core, "[").map(drop).unwrap_err();
+    assert!(matches!(bad, Error::Value { .. }), "{bad}");
+    let gone = control.watch("nobody.core0", "**").map(drop).unwrap_err();
+    assert!(matches!(gone, Error::Gone { .. }), "{gone}");
+    // By the name that all know, also of a core of this process.
+    let mine = format!("me.{core}");
+    for place in [&mine, &there] {
+        let mut news = control.watch(place, &format!("{place}/counter/s*")).unwrap();
+        assert!(matches!(news.wait(), News::Here { .. }), "{place}");
+        assert!(news.wait_timeout(Duration::from_millis(100)).is_none(), "{place}");
+        let other = control.create::<Counter>(place, Some("other"), 0).unwrap();
+        let seen = control.create::<Counter>(place, Some("seen"), 0).unwrap();
+        let id = seen.id();
+        control.destroy(other).unwrap();
+        control.destroy(seen).unwrap();
+        for created in [true, false] {
+            let News::Changed(change) = block_on(news.next()) else { panic!("{place}") };
+            assert_eq!((change.name, change.id), (format!("{place}/counter/seen"), id));
+            assert_eq!(change.created, created);
+        }
+    }
+    // Who takes no news for long is told so, at one place of this process in a few words.
+    let mut news = control.watch(&mine, "**/counter/*").unwrap();
+    for n in 0..1000 {
+        control.create::<Counter>(&mine, Some(&format!("n{n}")), 0).unwrap();
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(matches!(news.wait(), News::Here { .. }));
+    assert!(matches!(news.wait(), News::Changed(_)));
+    // The next one after there is room again.
+    std::thread::sleep(Duration::from_millis(200));
+    control.create::<Counter>(&mine, Some("last"), 0).unwrap();
+    let all = news_until(&mut news, "/last");
+    assert!(all.len() < 400, "{}", all.len());
+    assert_eq!(all.iter().filter(|one| **one == News::Missed).count(), 1);
+    assert_eq!(all[all.len() - 2], News::Missed);
+    // A place that ends says so.
+    let mut news = control.watch(&there, "**").unwrap();
+    assert!(matches!(news.wait(), News::Here { .. }));
+    drop(served);
+    assert_eq!(news.wait_timeout(PATIENCE), Some(News::Gone));
 }

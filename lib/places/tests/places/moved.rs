@@ -1,13 +1,17 @@
 //! Durable places that move to another folder, core and process, while their callers go on.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use kumiki_places::durable::Disk;
 use kumiki_places::standard::{Add, Counter, Get};
 use kumiki_places::wire::{self, LeaveStep, Operation, Reply, Request, Why};
-use kumiki_places::{Allow, Client, Error, Lease, Nats, Parts, Result, Served, Server};
+use kumiki_places::{
+    Allow, Client, Control, Error, Lease, Nats, Parts, Reference, Result, Served, Server,
+};
 use kumiki_resource::{Interface, Name};
 
 use crate::disks::Held;
@@ -34,6 +38,120 @@ fn a_place_moves_and_its_callers_go_on_by_the_same_references() {
 #[test]
 fn nor_does_a_nats_server_between_them_lose_anything() {
     ended(End::Moved, "moved-nats", (5, 1000), true);
+}
+
+/// Counts by a control until it is told to end: by its reference, and by what was bound by name and by reference. Each
+/// sum is one more than the one before.
+fn counts(control: &Control, hits: &Reference<Counter>, over: &AtomicBool) -> i64 {
+    let name: Name = format!("{}/counter/hits", hits.place()).parse().unwrap();
+    let mut by_name = control.bind_name::<Add>(&name).unwrap();
+    let mut by_reference = control.bind::<Add>(hits).unwrap();
+    let mut sum = control.call::<Get>(hits, ()).unwrap();
+    while !over.load(SeqCst) {
+        for n in 0..3 {
+            sum += 1;
+            let until = Instant::now() + PATIENCE;
+            // A place is waited for for a second, and a busy machine may take longer; nothing was done then.
+            let now = loop {
+                let now = match n {
+                    0 => control.call::<Add>(hits, 1),
+                    1 => by_name.call(1),
+                    _ => by_reference.call(1),
+                };
+                match now {
+                    Err(Error::Gone { .. }) if Instant::now() < until => {}
+                    now => break now.unwrap(),
+                }
+            };
+            assert_eq!(now, sum, "{n}");
+        }
+    }
+    sum
+}
+
+#[test]
+fn an_interface_control_and_what_it_has_bound_go_on_after_a_move() {
+    let (name, cpus) = (unique("control"), cpus());
+    let (first, last) = (cpus[0], cpus[cpus.len() - 1]);
+    let mut disk = Held::default();
+    let (interface, served, place) = serve(first, Server::here(&name), &disk).unwrap();
+    let mut serving = (interface, served);
+    let control = Control::builder().build().unwrap().with_timeout(PATIENCE);
+    let hits = control.create::<Counter>(&place, Some("hits"), 0).unwrap();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let counts = scope.spawn(|| counts(&control, &hits, &over));
+        for round in 0..6 {
+            std::thread::sleep(Duration::from_millis(20));
+            let next = Held::default();
+            block_on(async {
+                let client = Client::here().with_timeout(PATIENCE);
+                client.take_place(&place, &next, "next").await.unwrap();
+            });
+            drop(serving);
+            disk = next;
+            let cpu = [last, first][round % 2];
+            let (interface, served, _) =
+                serve(cpu, Server::here(&name).called(&*place), &disk).unwrap();
+            serving = (interface, served);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        over.store(true, SeqCst);
+        let sum = counts.join().unwrap();
+        assert!(sum >= 7 * 3, "{sum}");
+        assert_eq!(control.call::<Get>(&hits, ()).unwrap(), sum);
+    });
+    assert_eq!(format!("{control:?}"), format!("{{{place:?}: \"messages\"}}"));
+}
+
+#[test]
+fn a_control_finds_a_place_that_has_moved_from_a_socket_to_a_nats_server_and_back() {
+    let (name, nats) = (unique("finds"), NatsServer::start());
+    let cpu = cpus()[0];
+    let (home, away, back) = (Held::default(), Held::default(), Held::default());
+    let (interface, served, place) = serve(cpu, Server::here(&name), &home).unwrap();
+    let builder = Control::builder().nats(Nats::at(nats.url()));
+    let control = builder.build().unwrap().with_timeout(PATIENCE);
+    let hits = control.create::<Counter>(&place, Some("hits"), 0).unwrap();
+    let called: Name = format!("{place}/counter/hits").parse().unwrap();
+    let mut by_name = control.bind_name::<Add>(&called).unwrap();
+    let mut by_reference = control.bind::<Add>(&hits).unwrap();
+    let mut sum = 0;
+    let mut count = |control: &Control, first: usize| {
+        // Whichever is first meets the old way.
+        for n in 0..6 {
+            sum += 1;
+            let now = match (n + first) % 3 {
+                0 => control.call::<Add>(&hits, 1),
+                1 => by_name.call(1),
+                _ => by_reference.call(1),
+            };
+            assert_eq!(now.unwrap(), sum, "{n}, first {first}");
+        }
+        let all = control.each::<Add>([(&hits, 1)]);
+        sum += 1;
+        assert_eq!(*all[0].as_ref().unwrap(), sum);
+        let listed = control.list(&place, "**/counter/*").unwrap();
+        assert_eq!(listed.len(), 1, "{listed:?}");
+    };
+    count(&control, 0);
+    block_on(async {
+        let here = Client::here().with_timeout(PATIENCE);
+        here.take_place(&place, &away, "away").await.unwrap();
+    });
+    drop((interface, served));
+    let server = Server::new(Nats::at(nats.url()), &name);
+    let (interface, served, _) = serve(cpu, server, &away).unwrap();
+    count(&control, 1);
+
+    block_on(async {
+        let far = Client::connect(&Nats::at(nats.url())).await.unwrap().with_timeout(PATIENCE);
+        far.take_place(&place, &back, "back").await.unwrap();
+    });
+    drop((interface, served));
+    let (_interface, _served, _) = serve(cpu, Server::here(&name), &back).unwrap();
+    count(&control, 2);
+    assert_eq!(control.start::<Get>(&hits, ()).wait().unwrap(), 21);
 }
 
 #[test]
