@@ -123,6 +123,52 @@ fn a_durable_place_that_is_killed_has_its_values_when_it_is_served_again() {
 }
 
 #[test]
+fn a_durable_place_moves_behind_a_server_to_another_folder_and_is_called_as_before() {
+    let (home, nats) = (Home::new(), NatsServer::start());
+    let url = nats.url();
+    let cpus = kumiki_sys::affinity::current().unwrap();
+    let first = cpus.iter().next().unwrap().to_string();
+    let last = cpus.iter().last().unwrap().to_string();
+    let list = "move = true\nlist = true\n[kind.counter]\ncreate = true\nparts = [\"add\"]\n";
+    let allow = home.write("allow", list);
+    let common = ["--nats", &url, "--allow", allow.to_str().unwrap(), "--durable"];
+    let (from, to) = (home.path("from"), home.path("to"));
+    let (from, to) = (from.to_str().unwrap(), to.to_str().unwrap());
+    let place = format!("hostb.core{first}");
+    let hits = format!("{place}/counter/hits");
+    let text = |args: &[&str]| {
+        let args = [&["resource"], args, &["--nats", &url]].concat();
+        let mut command = home.kumiki(&args);
+        String::from_utf8(command.assert().success().get_output().stdout.clone()).unwrap()
+    };
+    let serve = [&common[..], &[from, "--cpu-list", &first]].concat();
+    let mut left = Serving::start(&home, &serve);
+    let id = text(&["create", &hits, "41"]);
+    assert_eq!(text(&["call", &hits, "add", "1"]), "42\n");
+    // A name that nobody serves, and one that is no name.
+    for (wrong, word) in [("hostb.core4711", "nobody answers"), ("hostb", "HOST.coreN is meant")] {
+        let args = [&["place", "move", wrong], &common[..], &[to, "--cpu", &last]].concat();
+        let said = home.kumiki(&args).assert().code(2).get_output().stderr.clone();
+        let said = String::from_utf8(said).unwrap();
+        assert!(said.contains(word), "{wrong}: {said}");
+    }
+    let moves = [&["place", "move", &place], &common[..], &[to, "--cpu", &last]].concat();
+    let mut moved = Serving::of(&home, &moves);
+    assert_eq!(left.0.wait().unwrap().code(), Some(0), "it has handed its place over");
+    assert_eq!(text(&["call", &hits, "add", "1", "--timeout", "30s"]), "43\n");
+    // The same resource, by the same name and id.
+    assert!(text(&["ls", "*/counter/*", "--json"]).contains(id.trim()));
+    // Its former folder is refused, by the name of the new one, and the command goes on where it was.
+    let args = [&["place", "serve", "--host", "hostb"], &serve[..]].concat();
+    let said = home.kumiki(&args).assert().code(2).get_output().stderr.clone();
+    let said = String::from_utf8(said).unwrap();
+    assert!(said.contains("has left") && said.contains(to), "{said}");
+    assert_eq!(moved.end(), Some(0));
+    let _again = Serving::of(&home, &moves);
+    assert_eq!(text(&["call", &hits, "add", "1"]), "44\n");
+}
+
+#[test]
 fn a_place_behind_a_server_is_listed_and_answers_a_call() {
     let (home, nats) = (Home::new(), NatsServer::start());
     let url = nats.url();
