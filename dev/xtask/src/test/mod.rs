@@ -8,7 +8,7 @@ use std::num::NonZero;
 use std::process::ExitCode;
 use std::thread;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use cargo_metadata::{Package, Target, TargetKind};
 
 use crate::part::Part;
@@ -20,6 +20,7 @@ mod cpus;
 mod job;
 mod libtest;
 mod pool;
+mod room;
 mod summary;
 
 use job::Job;
@@ -31,6 +32,9 @@ use summary::Summary;
 pub(crate) fn test(part: Option<Part>, filters: &[String]) -> Result<ExitCode> {
     let parts = part.map_or(Part::ALL.to_vec(), Part::parts);
     let door = part.filter(|part| part.door().is_some());
+    if let Some(sentence) = room::missing()? {
+        bail!(sentence);
+    }
     for part in &parts {
         debian::install(part.packages())?;
     }
@@ -66,6 +70,9 @@ pub(crate) fn test(part: Option<Part>, filters: &[String]) -> Result<ExitCode> {
     let mut summary = Summary::default();
     pool::run(jobs, cpus, |job: &Job| job.run(cpus), |job, outcome| summary.add(job, outcome));
     print!("{}", summary.text());
+    if let Some(sentence) = room::missing()?.filter(|_| !summary.good()) {
+        println!("{sentence}: what failed may have failed for that\n");
+    }
     if part.is_none() {
         eprintln!("`cargo xtask test fresh` does all of it in a Debian as new");
     }
