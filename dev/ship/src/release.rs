@@ -103,7 +103,8 @@ pub fn release(work: Work) -> Result<ExitCode> {
 fn make() -> Result<()> {
     package::package(&[], true)?;
     dist::dist()?;
-    musl::dist()?;
+    musl::dist(musl::Arch::X86)?;
+    musl::dist(musl::Arch::Arm)?;
     deb::deb()?;
     docs::docs()?;
     let site = target_folder()?.join("dist-files").join(SITE);
@@ -216,9 +217,11 @@ fn files() -> Result<Vec<PathBuf>> {
 fn missing(files: &[PathBuf]) -> Vec<&'static str> {
     let shipped = [
         ("-linux-gnu.tar.gz", "the tarball (cargo xtask dist)"),
-        ("-linux-musl.tar.gz", "the static tarball (cargo xtask dist --musl)"),
+        ("x86_64-linux-musl.tar.gz", "the static tarball (cargo xtask dist --musl)"),
+        ("aarch64-linux-musl.tar.gz", "that for aarch64 (cargo xtask dist --musl --arch aarch64)"),
         ("-none-manylinux", "the wheel (cargo xtask dist)"),
-        ("-none-musllinux", "the wheel for musl (cargo xtask dist --musl)"),
+        ("musllinux_1_2_x86_64.whl", "the wheel for musl (cargo xtask dist --musl)"),
+        ("musllinux_1_2_aarch64.whl", "that for aarch64 (cargo xtask dist --musl --arch aarch64)"),
         (".cdx.json", "lists of the programs' crates (cargo xtask dist)"),
         (".deb", "Debian's packages (cargo xtask deb)"),
         (SITE, "the site (cargo xtask release --make)"),

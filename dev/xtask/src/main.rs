@@ -164,6 +164,9 @@ enum Chore {
         /// Makes a tarball of static programs for any x86-64 Linux instead, tried in a root with nothing else
         #[arg(long)]
         musl: bool,
+        /// Of `--musl`: for this processor; for aarch64 the programs that are for it, tried in an emulator
+        #[arg(long, value_name = "ARCH", requires = "musl", default_value = "x86_64")]
+        arch: ship::musl::Arch,
         /// Makes and tries the wheel alone, which takes some minutes
         #[arg(long, conflicts_with = "musl")]
         wheel: bool,
@@ -294,7 +297,7 @@ fn carried_out(chore: Chore) -> Result<ExitCode> {
         Chore::Release { .. } => release::release(release::Work::Try),
         Chore::Package { tests, release } => package::package(&tests, release),
         Chore::Install(place) => ship::install::install(&place),
-        Chore::Dist { musl: true, .. } => ship::musl::dist(),
+        Chore::Dist { musl: true, arch, .. } => ship::musl::dist(arch),
         Chore::Dist { wheel: true, .. } => ship::dist::wheel_alone(),
         Chore::Dist { .. } => ship::dist::dist(),
         Chore::Deb => ship::deb::deb(),

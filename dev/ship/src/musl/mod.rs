@@ -12,24 +12,29 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 
 pub use self::test::test;
-use self::tools::{TARGET, Tools};
+pub use self::tools::Arch;
+use self::tools::Tools;
 use super::install::{self, PROFILE, PROGRAMS, place_of};
 use super::{dist, sbom, size};
 use crate::run::{program, root, run, target_folder};
 
 /// The programs of the tarball, in whose place no package of Debian's is: `kumiki-ab` is for who wants that
 /// alone.
-fn programs() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
-    PROGRAMS.into_iter().chain([("kumiki-ab", AB, "")])
+fn programs(arch: Arch) -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    let all = PROGRAMS.into_iter().chain([("kumiki-ab", AB, "")]);
+    all.filter(move |(package, ..)| arch == Arch::X86 || !OF_X86.contains(package))
 }
+
+/// Crates of programs that count an x86-64 processor's cycles.
+const OF_X86: [&str; 2] = ["kumiki-cli", "kumiki-ab"];
 
 const AB: &str = "kumiki-ab";
 
 /// Makes the tarball below `target/dist-files`, and tries it in a root that has nothing else.
-pub fn dist() -> Result<ExitCode> {
-    let tools = Tools::ready()?;
+pub fn dist(arch: Arch) -> Result<ExitCode> {
+    let tools = Tools::ready(arch)?;
     sbom::ready()?;
-    for (package, name, features) in programs() {
+    for (package, name, features) in programs(arch) {
         let mut build = tools.cargo(
             "auditable build",
             &format!("--package {package} --bin {name} --profile {PROFILE} --locked"),
@@ -39,12 +44,12 @@ pub fn dist() -> Result<ExitCode> {
         }
         run(&mut build)?;
     }
-    let name = format!("kumiki-{}-x86_64-linux-musl", install::version()?);
+    let name = format!("kumiki-{}-{}-linux-musl", install::version()?, arch.name());
     let folder = target_folder()?.join("dist-files");
     let tree = folder.join(&name);
     let _ = fs::remove_dir_all(&tree);
     let built = tools.built(PROFILE);
-    for (_, name, _) in programs() {
+    for (_, name, _) in programs(arch) {
         let to = tree.join(place_of(name));
         fs::create_dir_all(to.parent().context("a file is in a folder")?)?;
         fs::copy(built.join(name), &to).with_context(|| format!("copying {name}"))?;
@@ -54,18 +59,27 @@ pub fn dist() -> Result<ExitCode> {
     for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {
         fs::copy(root().join(licence), tree.join(licence)).context("copying a licence")?;
     }
-    size::at_most(&tree.join("bin/kumiki"), size::KUMIKI_STATIC)?;
-    size::at_most(&tree.join(place_of(install::AGENT)), size::AGENT)?;
-    size::at_most(&tree.join(place_of(AB)), size::AB_STATIC)?;
-    tried::tried(&tree)?;
-    let lists = sbom::write(&tree, programs().map(|(_, name, _)| name), TARGET, &folder)?;
+    if arch == Arch::X86 {
+        size::at_most(&tree.join("bin/kumiki"), size::KUMIKI_STATIC)?;
+        size::at_most(&tree.join(place_of(install::AGENT)), size::AGENT)?;
+        size::at_most(&tree.join(place_of(AB)), size::AB_STATIC)?;
+        tried::tried(&tree)?;
+    } else {
+        tried::emulated(&tree)?;
+    }
+    let names = programs(arch).map(|(_, name, _)| name);
+    let lists = sbom::write(&tree, names, &arch.target(), &folder)?;
     let tarball = folder.join(format!("{name}.tar.gz"));
     let mut tar = program("tar", ["--sort=name", "--owner=0", "--group=0", "--numeric-owner"]);
     tar.args(["--mtime", &dist::commit_time()?, "--use-compress-program=gzip -9n", "-cf"]);
     run(tar.arg(&tarball).arg("-C").arg(&folder).arg(&name))?;
     let wheel = wheel::wheel(&tools, &folder)?;
     let made: Vec<_> = [tarball, wheel].into_iter().chain(lists).collect();
-    dist::sums(&folder, "SHA256SUMS-musl", &made)?;
+    let sums = match arch {
+        Arch::X86 => "SHA256SUMS-musl",
+        Arch::Arm => "SHA256SUMS-musl-aarch64",
+    };
+    dist::sums(&folder, sums, &made)?;
     println!("made below {}", folder.display());
     Ok(ExitCode::SUCCESS)
 }

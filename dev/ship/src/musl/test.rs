@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
 
-use super::tools::{TARGET, Tools};
+use super::tools::{Arch, Tools};
 use crate::msrv;
 use crate::run::{metadata, root, run, target_folder};
 
@@ -39,7 +39,7 @@ const NOT_THERE: [&str; 0] = [];
 
 /// Builds and runs them.
 pub fn test() -> Result<ExitCode> {
-    let tools = Tools::ready()?;
+    let tools = Tools::ready(Arch::X86)?;
     let metadata = metadata()?;
     let oldest = msrv::oldest(&metadata)?;
     let packages: String =
@@ -58,6 +58,6 @@ fn runner<'a>(tools: &Tools, tests: &'a mut Command) -> Result<&'a mut Command> 
     let target = target.to_str().context("the target folder's name is not UTF-8")?;
     let text = RUNNER.replace("@CLONE@", clone).replace("@TARGET@", target);
     let runner = tools.script("runner", &text)?;
-    let variable = TARGET.to_uppercase().replace('-', "_");
+    let variable = Arch::X86.target().to_uppercase().replace('-', "_");
     Ok(tests.env(format!("CARGO_TARGET_{variable}_RUNNER"), runner))
 }

@@ -16,7 +16,31 @@ use anyhow::{Context, Result, ensure};
 use crate::debian;
 use crate::run::{cargo, program, read, run, target_folder};
 
-pub(super) const TARGET: &str = "x86_64-unknown-linux-musl";
+/// Processor that programs are made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Arch {
+    /// Intel's and AMD's, 64 bits
+    #[value(name = "x86_64")]
+    X86,
+    /// Arm's, 64 bits
+    #[value(name = "aarch64")]
+    Arm,
+}
+
+impl Arch {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Arch::X86 => "x86_64",
+            Arch::Arm => "aarch64",
+        }
+    }
+
+    /// Rust's name of it with musl.
+    pub(super) fn target(self) -> String {
+        format!("{}-unknown-linux-musl", self.name())
+    }
+}
+
 /// Packages of the compiler; what they need of its own library and of LLVM is found by their names.
 const COMPILER: [&str; 3] = ["rustc-web", "libstd-rust-web-dev", "rust-web-src"];
 const NEEDED: [&str; 2] = ["libstd-rust-web", "libllvm"];
@@ -34,22 +58,26 @@ while [ "$n" -gt 0 ]; do
     *) set -- "$@" "$word" ;;
     esac
 done
-exec "@ZIG@" cc -target x86_64-linux-musl "$@"
+exec "@ZIG@" cc -target @ARCH@-linux-musl "$@"
 "#;
 
 /// Compiler, standard library's source, and linker, unpacked below the target folder.
 pub(super) struct Tools {
     folder: PathBuf,
+    arch: Arch,
     /// The compiler that runs us has the target.
     has_target: bool,
 }
 
 impl Tools {
-    /// Has them ready, after fetching what is missing.
-    pub(super) fn ready() -> Result<Self> {
+    /// Has them ready for this processor, after fetching what is missing.
+    pub(super) fn ready(arch: Arch) -> Result<Self> {
         debian::install(debian::MUSL)?;
+        if arch == Arch::Arm {
+            debian::install(debian::AARCH64)?;
+        }
         let folder = target_folder()?.join("musl");
-        let tools = Tools { folder, has_target: has_target()? };
+        let tools = Tools { folder, arch, has_target: has_target(arch)? };
         fs::create_dir_all(&tools.folder)
             .with_context(|| format!("making {}", tools.folder.display()))?;
         if !tools.has_target && !tools.rustc().is_file() {
@@ -61,9 +89,26 @@ impl Tools {
         }
         let zig = tools.zig();
         let zig = zig.to_str().context("the target folder's name is not UTF-8")?;
-        tools.script("cc", &LINKER.replace("@ZIG@", zig))?;
+        let linker = LINKER.replace("@ZIG@", zig).replace("@ARCH@", arch.name());
+        tools.script(&tools.linker(), &linker)?;
         tools.script("ar", &format!("#!/bin/sh\nexec \"{zig}\" ar \"$@\"\n"))?;
         Ok(tools)
+    }
+
+    pub(super) fn arch(&self) -> Arch {
+        self.arch
+    }
+
+    /// Program of the binutils for that processor that takes symbols out.
+    pub(super) fn strip(&self) -> &'static str {
+        match self.arch {
+            Arch::X86 => "strip",
+            Arch::Arm => "aarch64-linux-gnu-strip",
+        }
+    }
+
+    fn linker(&self) -> String {
+        format!("cc-{}", self.arch.name())
     }
 
     fn rustc(&self) -> PathBuf {
@@ -103,35 +148,37 @@ impl Tools {
 
     /// Folder of what cargo makes by a profile.
     pub(super) fn built(&self, profile: &str) -> PathBuf {
-        self.folder.join("built").join(TARGET).join(profile)
+        self.folder.join("built").join(self.arch.target()).join(profile)
     }
 
     /// C's compiler for musl.
     pub(super) fn cc(&self) -> Command {
         let mut command = Command::new(self.zig());
-        command.args(["cc", "-target", "x86_64-linux-musl"]);
+        command.args(["cc", "-target", &format!("{}-linux-musl", self.arch.name())]);
         command
     }
 
     /// The cargo that runs us, for that target, with the compiler that has it or can build its library.
     pub(super) fn cargo(&self, verb: &str, rest: &str) -> Command {
         let std = if self.has_target { "" } else { "-Zbuild-std=std,panic_unwind" };
-        let mut command = cargo(&format!("{verb} {std} --target {TARGET} {rest}"));
+        let target = self.arch.target();
+        let mut command = cargo(&format!("{verb} {std} --target {target} {rest}"));
         if !self.has_target {
             self.compiler_of_debian(&mut command);
         }
-        let upper = TARGET.to_uppercase().replace('-', "_");
-        let lower = TARGET.replace('-', "_");
+        let upper = target.to_uppercase().replace('-', "_");
+        let lower = target.replace('-', "_");
         let at = |name: &str| self.folder.join(name);
+        let linker = at(&self.linker());
         command
             .env("CARGO_TARGET_DIR", at("built"))
             .env("CARGO_INCREMENTAL", "0")
-            .env(format!("CARGO_TARGET_{upper}_LINKER"), at("cc"))
+            .env(format!("CARGO_TARGET_{upper}_LINKER"), &linker)
             .env(
                 format!("CARGO_TARGET_{upper}_RUSTFLAGS"),
                 "-C link-self-contained=no -C target-feature=+crt-static -C strip=symbols",
             )
-            .env(format!("CC_{lower}"), at("cc"))
+            .env(format!("CC_{lower}"), &linker)
             .env(format!("AR_{lower}"), at("ar"));
         command
     }
@@ -150,7 +197,8 @@ impl Tools {
 }
 
 /// Asks the compiler that runs us for the target's library.
-fn has_target() -> Result<bool> {
-    let library = read(&mut program("rustc", ["--print", "target-libdir", "--target", TARGET]))?;
+fn has_target(arch: Arch) -> Result<bool> {
+    let target = arch.target();
+    let library = read(&mut program("rustc", ["--print", "target-libdir", "--target", &target]))?;
     Ok(Path::new(library.trim()).is_dir())
 }

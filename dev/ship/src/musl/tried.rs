@@ -2,9 +2,65 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
-use crate::run::{program, run};
+use crate::run::{program, read, run};
+
+/// Emulator of user programs for aarch64.
+pub(super) const EMULATOR: &str = "qemu-aarch64-static";
+
+/// Runs the programs for aarch64 in the emulator: disk usage beside du's own, a file by HTTP, a key.
+pub(super) fn emulated(tree: &Path) -> Result<()> {
+    const ASK: &str = r#"
+set -eu
+cd "$1"
+served() { # PROGRAM PATTERN: waits for its line, says the port
+    n=0
+    until grep -q "$2" said; do
+        sleep 0.5
+        n=$((n + 1))
+        [ $n -lt 120 ] || { cat said; exit 1; }
+    done
+    sed -n "s/.*$2\([0-9]*\).*/\1/p" said | head -n 1
+}
+mkdir www
+echo of a file >www/file
+"$3" "$2/bin/kumiki-httpd" www --listen 127.0.0.1:0 2>said &
+server=$!
+port=$(served httpd ' on 127.0.0.1:')
+python3 -c 'import sys, urllib.request
+assert urllib.request.urlopen(sys.argv[1], timeout=60).read() == b"of a file
+"' "http://127.0.0.1:$port/file"
+kill $server
+wait $server
+"$3" "$2/bin/kumiki-kv" --port 0 >said &
+server=$!
+port=$(served kv '127.0.0.1:')
+python3 -c 'import socket, sys
+at = socket.create_connection(("127.0.0.1", int(sys.argv[1])), 60)
+at.sendall(b"SET a 1
+GET a
+QUIT
+")
+assert at.makefile("rb").read() == b"+OK
+$1
+1
++OK
+"' "$port"
+kill $server
+wait $server
+"#;
+    let at = |name: &str| tree.join("bin").join(name).to_string_lossy().into_owned();
+    for name in ["kumiki-du", "kumiki-httpd", "kumiki-kv"] {
+        print!("{}", read(&mut program(EMULATOR, [&*at(name), "--version"]))?);
+    }
+    let folder = crate::run::root().join("docs");
+    let ours = read(program(EMULATOR, [&*at("kumiki-du"), "-a"]).arg(&folder))?;
+    let theirs = read(program("du", ["-a"]).arg(&folder))?;
+    ensure!(ours == theirs, "du says:\n{theirs}\nkumiki-du for aarch64:\n{ours}");
+    let folder = tempfile::tempdir().context("a folder to serve")?;
+    run(program("sh", ["-c", ASK, "ask"]).arg(folder.path()).arg(tree).arg(EMULATOR))
+}
 
 /// Runs the programs in a root with nothing but them, what the kernel shows, and a folder to write to.
 pub(super) fn tried(tree: &Path) -> Result<()> {
