@@ -14,28 +14,38 @@ pub(super) fn emulated(tree: &Path) -> Result<()> {
     const ASK: &str = r#"
 set -eu
 cd "$1"
-served() { # PROGRAM PATTERN: waits for its line, says the port
+served() { # PATTERN: waits for its line, says the port
     n=0
-    until grep -q "$2" said; do
+    until grep -q "$1" said; do
         sleep 0.5
         n=$((n + 1))
         [ $n -lt 120 ] || { cat said; exit 1; }
     done
-    sed -n "s/.*$2\([0-9]*\).*/\1/p" said | head -n 1
+    sed -n "s/.*$1\([0-9]*\).*/\1/p" said | head -n 1
 }
 mkdir www
 echo of a file >www/file
 "$3" "$2/bin/kumiki-httpd" www --listen 127.0.0.1:0 2>said &
 server=$!
-port=$(served httpd ' on 127.0.0.1:')
-python3 -c 'import sys, urllib.request
-assert urllib.request.urlopen(sys.argv[1], timeout=60).read() == b"of a file
-"' "http://127.0.0.1:$port/file"
-kill $server
-wait $server
+# An emulator without openat2(2), as QEMU 7.2's, is refused by name: then that is what there is to see.
+n=0
+until grep -qE ' on 127.0.0.1:|openat2' said; do
+    sleep 0.5
+    n=$((n + 1))
+    [ $n -lt 120 ] || { cat said; exit 1; }
+done
+if grep -q openat2 said; then
+    cat said
+else
+    port=$(served ' on 127.0.0.1:')
+    python3 -c 'import sys, urllib.request
+assert urllib.request.urlopen(sys.argv[1], timeout=60).read() == b"of a file\n"' "http://127.0.0.1:$port/file"
+    kill $server
+    wait $server
+fi
 "$3" "$2/bin/kumiki-kv" --port 0 >said &
 server=$!
-port=$(served kv '127.0.0.1:')
+port=$(served '127.0.0.1:')
 python3 -c 'import socket, sys
 at = socket.create_connection(("127.0.0.1", int(sys.argv[1])), 60)
 at.sendall(b"SET a 1
