@@ -2,6 +2,7 @@
 
 mod device;
 mod exec;
+mod hardware;
 mod program;
 mod top;
 mod watchman;
@@ -294,6 +295,13 @@ enum NodeCommand {
     },
     /// Relay standard input and output by vsock, between a node and its host
     Vsock(device::VsockArgs),
+    /// Try a node on this machine for the first time, step by step, and write a record of it
+    ///
+    /// A node is made, removed, made again, started, asked, stopped and started several times, and removed.
+    /// The record has each step's answer and time, what the machine is, and what its kernel logged: send it to
+    /// whoever maintains kumiki. It is on the disk before each step: of a machine that hung it says in which.
+    /// Exit status: 1 if a step failed.
+    TryHardware(hardware::TryArgs),
     /// Serve a node's devices until it ends, as `start` does for a node that has some
     Serve { name: String },
 }
@@ -485,6 +493,7 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
         NodeCommand::Net(args) => device::net_of_host(&args)?,
         NodeCommand::Cp { from, to } => device::copy(&from, &to)?,
         NodeCommand::Vsock(args) => args.run()?,
+        NodeCommand::TryHardware(args) => return hardware::run(&args),
         NodeCommand::Serve { name } => program::noded(&["serve", &name])?,
     }
     Ok(Verdict::Fine)

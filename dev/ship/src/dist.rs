@@ -8,7 +8,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use super::{install, sbom, size, wheel};
+use super::{arm, install, sbom, size, wheel};
+use crate::arch::Arch;
 use crate::capi::{self, Place};
 use crate::debian;
 use crate::run::{program, read, root, run, succeeds, target_folder};
@@ -42,7 +43,7 @@ pub fn dist() -> Result<ExitCode> {
     let mut tar = program("tar", ["--sort=name", "--owner=0", "--group=0", "--numeric-owner"]);
     tar.args(["--mtime", &commit_time()?, "--use-compress-program=gzip -9n", "-cf"]);
     run(tar.arg(&tarball).arg("-C").arg(&folder).arg(&name))?;
-    let wheel = wheel::wheel(&library, &folder)?;
+    let wheel = wheel::wheel(Arch::X86, &library, &folder)?;
     size::at_most(&wheel, size::WHEEL)?;
     wheel::tried(&wheel)?;
     unpacked(&tarball, &name)?;
@@ -54,11 +55,14 @@ pub fn dist() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes the wheel alone, and tries it.
+/// Makes the wheel alone, and tries it; that for aarch64 in an emulator.
 ///
 /// # Errors
 /// A step failed; the text says which.
-pub fn wheel_alone() -> Result<ExitCode> {
+pub fn wheel_alone(arch: Arch) -> Result<ExitCode> {
+    if arch == Arch::Arm {
+        return arm::wheel();
+    }
     debian::install(debian::INSTALL)?;
     debian::install(debian::DIST)?;
     let folder = target_folder()?.join("dist-files");
@@ -67,7 +71,7 @@ pub fn wheel_alone() -> Result<ExitCode> {
     let place = Place { staging: None, prefix: tree.path().into(), libdir: None };
     capi::install(&place, install::PROFILE)?;
     let library = tree.path().join(format!("lib/libkumiki.so.{}", install::version()?));
-    let wheel = wheel::wheel(&library, &folder)?;
+    let wheel = wheel::wheel(Arch::X86, &library, &folder)?;
     size::at_most(&wheel, size::WHEEL)?;
     wheel::tried(&wheel)?;
     println!("made {}", wheel.display());

@@ -11,6 +11,9 @@
 #![forbid(unsafe_code)]
 
 #[doc(hidden)]
+pub mod arch;
+mod arm;
+#[doc(hidden)]
 pub mod capi;
 #[doc(hidden)]
 pub mod deb;

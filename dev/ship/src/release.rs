@@ -14,6 +14,7 @@ use anyhow::{Context, Result, ensure};
 use cargo_metadata::{DependencyKind, Package};
 use serde::Deserialize;
 
+use crate::arch::Arch;
 use crate::capi::files_in;
 use crate::package::{self, ACTION, PRIVATE, is_published};
 use crate::run::{cargo, metadata, program, read, root, run, target_folder};
@@ -103,8 +104,8 @@ pub fn release(work: Work) -> Result<ExitCode> {
 fn make() -> Result<()> {
     package::package(&[], true)?;
     dist::dist()?;
-    musl::dist(musl::Arch::X86)?;
-    musl::dist(musl::Arch::Arm)?;
+    musl::dist(Arch::X86)?;
+    musl::dist(Arch::Arm)?;
     deb::deb()?;
     docs::docs()?;
     let site = target_folder()?.join("dist-files").join(SITE);

@@ -6,6 +6,7 @@ use std::process::Output;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::arch::Arch;
 use crate::capi::files_in;
 use crate::run::{program, read, root, run, succeeds};
 
@@ -40,8 +41,8 @@ const UNCHANGED: &str = "import subprocess; print(subprocess.check_output(['echo
 const PYTHON: &str = "/usr/bin/python3";
 
 /// Makes the wheel around a library that was built before.
-pub(super) fn wheel(library: &Path, folder: &Path) -> Result<PathBuf> {
-    packed(library, &platform(&needed_glibc(library)?), folder)
+pub(super) fn wheel(arch: Arch, library: &Path, folder: &Path) -> Result<PathBuf> {
+    packed(library, &platform(arch, &needed_glibc(arch, library)?), folder)
 }
 
 /// Makes one for a platform by its name.
@@ -61,8 +62,8 @@ pub(super) fn packed(library: &Path, platform: &str, folder: &Path) -> Result<Pa
 }
 
 /// The newest version of the C library that one of its symbols asks for.
-fn needed_glibc(library: &Path) -> Result<[u32; 2]> {
-    let mut objdump = program("objdump", ["--dynamic-syms"]);
+fn needed_glibc(arch: Arch, library: &Path) -> Result<[u32; 2]> {
+    let mut objdump = program(&arch.binutil("objdump"), ["--dynamic-syms"]);
     let symbols = read(objdump.arg(library))?;
     newest(&symbols).with_context(|| format!("{}: no symbol of a glibc", library.display()))
 }
@@ -77,8 +78,8 @@ fn newest(symbols: &str) -> Option<[u32; 2]> {
 }
 
 /// A name that pip compares with the C library that it finds: musl's is refused by it.
-fn platform([major, minor]: &[u32; 2]) -> String {
-    format!("manylinux_{major}_{minor}_x86_64")
+fn platform(arch: Arch, [major, minor]: &[u32; 2]) -> String {
+    format!("manylinux_{major}_{minor}_{}", arch.name())
 }
 
 /// Installs the wheel into an environment of its own for each Python that is here.
@@ -128,10 +129,15 @@ fn installed_for(platform: &str, wheel: &Path, folder: &Path) -> Result<Output> 
 /// Has pip take the wheel for a platform that this machine is not.
 pub(super) fn taken_for(wheel: &Path, platform: &str) -> Result<()> {
     let folder = tempfile::tempdir().context("a folder to install into")?;
-    let output = installed_for(platform, wheel, folder.path())?;
+    taken_for_into(wheel, platform, folder.path())
+}
+
+/// The same into this folder.
+pub(super) fn taken_for_into(wheel: &Path, platform: &str, folder: &Path) -> Result<()> {
+    let output = installed_for(platform, wheel, folder)?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "pip refused the wheel for {platform}: {said}");
-    let library = folder.path().join("kumiki/libkumiki.so");
+    let library = folder.join("kumiki/libkumiki.so");
     ensure!(library.is_file(), "the wheel has no library");
     Ok(())
 }
@@ -157,7 +163,8 @@ mod tests {
         let symbols = "0 DF *UND* 0 (GLIBC_2.2.5) read\n0 DF *UND* 0 (GLIBC_2.34) dlsym\n\
                        0 DF *UND* 0 (GLIBC_2.9) x\n0 D (GLIBC_PRIVATE) y\n";
         assert_eq!(newest(symbols), Some([2, 34]));
-        assert_eq!(platform(&[2, 34]), "manylinux_2_34_x86_64");
+        assert_eq!(platform(Arch::X86, &[2, 34]), "manylinux_2_34_x86_64");
+        assert_eq!(platform(Arch::Arm, &[2, 17]), "manylinux_2_17_aarch64");
         assert_eq!(newest("no symbols"), None);
     }
 }

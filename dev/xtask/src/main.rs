@@ -16,6 +16,7 @@ use kumiki_ship::{self as ship, capi, debian, docs, fresh, msrv, package, releas
 use part::Part;
 
 mod aarch64;
+mod arm64;
 #[cfg(feature = "bench")]
 mod bench;
 mod bools;
@@ -164,9 +165,9 @@ enum Chore {
         /// Makes a tarball of static programs for any x86-64 Linux instead, tried in a root with nothing else
         #[arg(long)]
         musl: bool,
-        /// Of `--musl`: for this processor; for aarch64 the programs that are for it, tried in an emulator
-        #[arg(long, value_name = "ARCH", requires = "musl", default_value = "x86_64")]
-        arch: ship::musl::Arch,
+        /// Of `--musl` and `--wheel`: for this processor; what is for aarch64 is tried in an emulator
+        #[arg(long, value_name = "ARCH")]
+        arch: Option<ship::arch::Arch>,
         /// Makes and tries the wheel alone, which takes some minutes
         #[arg(long, conflicts_with = "musl")]
         wheel: bool,
@@ -270,6 +271,7 @@ fn carried_out(chore: Chore) -> Result<ExitCode> {
         Chore::Test { part: Some(Part::Source), debian, .. } => ship::source_test::test(debian),
         Chore::Test { part: Some(Part::Msrv), debian: None, .. } => msrv::test(),
         Chore::Test { part: Some(Part::Musl), debian: None, .. } => ship::musl::test(),
+        Chore::Test { part: Some(Part::Arm64), debian: None, filters } => arm64::test(&filters),
         Chore::Test { part: Some(Part::Python), debian, .. } => python::test(debian),
         Chore::Test { debian: Some(_), .. } => Err(anyhow::anyhow!(
             "--debian is for `cargo xtask test fresh`, `deb`, `source` and `python` only"
@@ -297,8 +299,11 @@ fn carried_out(chore: Chore) -> Result<ExitCode> {
         Chore::Release { .. } => release::release(release::Work::Try),
         Chore::Package { tests, release } => package::package(&tests, release),
         Chore::Install(place) => ship::install::install(&place),
-        Chore::Dist { musl: true, arch, .. } => ship::musl::dist(arch),
-        Chore::Dist { wheel: true, .. } => ship::dist::wheel_alone(),
+        Chore::Dist { musl: true, arch, .. } => ship::musl::dist(arch.unwrap_or_default()),
+        Chore::Dist { wheel: true, arch, .. } => ship::dist::wheel_alone(arch.unwrap_or_default()),
+        Chore::Dist { arch: Some(arch), .. } if arch != Default::default() => {
+            Err(anyhow::anyhow!("dist --arch aarch64 is for --musl and --wheel"))
+        }
         Chore::Dist { .. } => ship::dist::dist(),
         Chore::Deb => ship::deb::deb(),
         Chore::Docs => docs::docs(),

@@ -50,6 +50,9 @@ pub(crate) enum Part {
     /// The libraries' tests as static programs of musl, in a root that has no glibc; only when it is named,
     /// root only, half an hour
     Musl,
+    /// Programs and the libraries' tests for aarch64 in a machine of the lab with Debian's kernel for it, which QEMU
+    /// emulates; only when it is named, an hour or two
+    Arm64,
     /// The tests of the package for Python in a Debian 12 and a 13 as new that have Python and nothing else: they pass,
     /// or are skipped by name; only when it is named, root only, some minutes
     Python,
@@ -69,7 +72,7 @@ pub(crate) enum Part {
 
 impl Part {
     /// Those that run when no part is named: not `Peers`, `AheadSuites`, `Cpus`, `Long`, `Deb`, `Source`, `Msrv`,
-    /// `Musl` and `Python`, which take long.
+    /// `Musl`, `Arm64` and `Python`, which take long.
     pub(crate) const ALL: [Part; 7] =
         [Part::Workspace, Part::Page, Part::Capi, Part::Lab, Part::Doc, Part::Loom, Part::Cross];
 

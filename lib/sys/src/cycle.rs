@@ -1,23 +1,24 @@
 //! The core's own clock, as it is at this moment.
 //!
-//! The time stamp counter runs at a constant rate; the core does not. Boost,
+//! The counter of time runs at a constant rate; the core does not. Boost,
 //! heat, the neighbours of a virtual machine move it by some percent within
 //! seconds, and with it everything that is measured. No counter of cycles can
 //! be read from user mode everywhere, so a chain of operations is timed whose
-//! length in cycles is known: each multiplication needs the result of the one
-//! before, and takes three cycles on every x86-64 core since 2008 (Agner Fog,
-//! "Instruction tables", `IMUL r64, r64`; a chain of additions would not do,
-//! some cores fold those at renaming).
+//! length in cycles is known, as each needs the result of the one before.
+//!
+//! On x86-64 they are multiplications, of three cycles on every core since 2008
+//! (Agner Fog, "Instruction tables", `IMUL r64, r64`; a chain of additions would
+//! not do, some cores fold those at renaming). On aarch64 they are additions of
+//! two registers, of one cycle on every core (Arm's Software Optimization Guides,
+//! "Arithmetic, basic"); multiplications take three to five there.
 
 use std::arch::asm;
 
 use crate::clock::Clock;
 
-/// Cycles from operand to result.
-const LATENCY: f64 = 3.0;
-/// Multiplications in one turn of the loop, so that the loop itself, which runs
+/// Cycles of one turn of the loop: so many operations that the loop itself, which runs
 /// beside the chain, never decides.
-const UNROLLED: u64 = 16;
+const TURN: u64 = 48;
 /// Turns of a chain: some 48,000 cycles.
 const TURNS: u64 = 1000;
 /// Turns of a short one: some 2,400 cycles, in which a clock's steps of 10 ns are 1 %.
@@ -45,13 +46,15 @@ fn shortest(clock: &Clock, chains: usize, turns: u64) -> f64 {
 /// Time of a cycle of so many turns, nanoseconds.
 fn chain(clock: &Clock, turns: u64) -> f64 {
     let start = clock.start();
-    multiply(turns);
+    chained(turns);
     let end = clock.end();
-    let cycles = LATENCY * (UNROLLED * turns) as f64;
+    let cycles = (TURN * turns) as f64;
     (clock.between(start, end) - clock.read_cost_ns()).max(0.0) / cycles
 }
 
-fn multiply(turns: u64) {
+/// 16 operations of three cycles a turn.
+#[cfg(target_arch = "x86_64")]
+fn chained(turns: u64) {
     // SAFETY: only registers that are declared are changed, no memory.
     unsafe {
         asm!(
@@ -62,6 +65,26 @@ fn multiply(turns: u64) {
             "dec {turns}",
             "jnz 2b",
             x = inout(reg) 3_u64 => _,
+            turns = inout(reg) turns => _,
+            options(nomem, nostack),
+        );
+    }
+}
+
+/// 48 operations of one cycle a turn.
+#[cfg(target_arch = "aarch64")]
+fn chained(turns: u64) {
+    // SAFETY: only registers that are declared are changed, no memory.
+    unsafe {
+        asm!(
+            "2:",
+            ".rept 48",
+            "add {x}, {x}, {y}",
+            ".endr",
+            "subs {turns}, {turns}, #1",
+            "b.ne 2b",
+            x = inout(reg) 3_u64 => _,
+            y = in(reg) 5_u64,
             turns = inout(reg) turns => _,
             options(nomem, nostack),
         );

@@ -18,8 +18,8 @@
 //!                   vDSO                mmap(2)                the calls
 //! ```
 //!
-//! That is x86-64. On aarch64 ticks are the system's counter, in nanoseconds; there is no CPUID,
-//! so no feature is known, and what is x86-64's by nature is left out: `cycle`.
+//! That is x86-64. On aarch64 ticks are the system's counter, in nanoseconds, and there is no CPUID,
+//! so no feature is known.
 //!
 //! Two threads on neighbouring cores, and the time that a wake takes:
 //!
@@ -75,7 +75,6 @@ pub mod clock;
 pub mod cpu;
 mod cpulist;
 pub mod cpuset;
-#[cfg(target_arch = "x86_64")]
 pub mod cycle;
 pub mod descriptors;
 pub mod directory;

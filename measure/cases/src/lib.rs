@@ -9,13 +9,6 @@
 //! assert!(quick.iter().any(|case| case.name == "entry.getppid"));
 //! ```
 
-#[cfg(not(target_arch = "x86_64"))]
-compile_error!(
-    "kumiki-cases needs x86-64: it starts programs of its own in that processor's \
-     code. For aarch64 the libraries compile. (What else is \
-     reported follows from this.)"
-);
-
 use kumiki_measure::case::{Case, Choice, Level};
 use kumiki_measure::error::{Error, Result};
 use kumiki_measure::schema::Value;

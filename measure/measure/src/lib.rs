@@ -14,13 +14,6 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-#[cfg(not(target_arch = "x86_64"))]
-compile_error!(
-    "kumiki-measure needs x86-64: it counts the cycles of that processor's cores. For \
-     aarch64 the libraries compile. (What else is reported follows \
-     from this.)"
-);
-
 mod activity;
 pub mod bench;
 pub mod cache_line;

@@ -56,6 +56,7 @@ const STATX_MASK: u64 = 0x7fff_ffff;
 /// An open with one of these never waits for the other end of a FIFO.
 const OPENS_AT_ONCE: i32 = libc::O_NONBLOCK | libc::O_DIRECTORY | libc::O_PATH;
 
+#[cfg(target_arch = "x86_64")]
 const HERE: Fd = Fd(libc::AT_FDCWD);
 
 /// A call and the operation that means the same.
@@ -71,6 +72,14 @@ const fn row(call: Sysno, code: u8, entry: fn(&mut Args<'_>) -> Option<Entry>) -
     Row { call, code, entry }
 }
 
+/// sync_file_range(2), which the list of aarch64's calls has under the name that it has on 32 bits.
+#[cfg(target_arch = "x86_64")]
+const SYNC_FILE_RANGE: Sysno = Sysno::sync_file_range;
+/// sync_file_range(2), which the list of aarch64's calls has under the name that it has on 32 bits.
+#[cfg(target_arch = "aarch64")]
+const SYNC_FILE_RANGE: Sysno = Sysno::sync_file_range2;
+
+// aarch64 has the *at forms alone.
 static ROWS: &[Row] = &[
     row(Sysno::pread64, Read::CODE, |of| {
         let entry = Read::new(of.positioned(0)?, of.pointer(1), of.bytes(2)?);
@@ -102,7 +111,7 @@ static ROWS: &[Row] = &[
     row(Sysno::fdatasync, Fsync::CODE, |of| {
         Some(Fsync::new(of.fd(0)).flags(FsyncFlags::DATASYNC).build())
     }),
-    row(Sysno::sync_file_range, SyncFileRange::CODE, |of| {
+    row(SYNC_FILE_RANGE, SyncFileRange::CODE, |of| {
         let entry = SyncFileRange::new(of.fd(0), of.small(2)?).offset(of.arg(1));
         Some(entry.flags(of.flags(3, SYNC_FLAGS)? as u32).build())
     }),
@@ -140,7 +149,9 @@ static ROWS: &[Row] = &[
         let entry = UnlinkAt::new(of.fd(0), of.pointer(1));
         Some(entry.flags(of.flags(2, UNLINK_FLAGS)? as i32).build())
     }),
+    #[cfg(target_arch = "x86_64")]
     row(Sysno::unlink, UnlinkAt::CODE, |of| Some(UnlinkAt::new(HERE, of.pointer(0)).build())),
+    #[cfg(target_arch = "x86_64")]
     row(Sysno::rmdir, UnlinkAt::CODE, |of| {
         Some(UnlinkAt::new(HERE, of.pointer(0)).flags(libc::AT_REMOVEDIR).build())
     }),
@@ -151,18 +162,21 @@ static ROWS: &[Row] = &[
     row(Sysno::renameat, RenameAt::CODE, |of| {
         Some(RenameAt::new(of.fd(0), of.pointer(1), of.fd(2), of.pointer(3)).build())
     }),
+    #[cfg(target_arch = "x86_64")]
     row(Sysno::rename, RenameAt::CODE, |of| {
         Some(RenameAt::new(HERE, of.pointer(0), HERE, of.pointer(1)).build())
     }),
     row(Sysno::mkdirat, MkDirAt::CODE, |of| {
         Some(MkDirAt::new(of.fd(0), of.pointer(1)).mode(of.mode(2)).build())
     }),
+    #[cfg(target_arch = "x86_64")]
     row(Sysno::mkdir, MkDirAt::CODE, |of| {
         Some(MkDirAt::new(HERE, of.pointer(0)).mode(of.mode(1)).build())
     }),
     row(Sysno::symlinkat, SymlinkAt::CODE, |of| {
         Some(SymlinkAt::new(of.fd(1), of.pointer(0), of.pointer(2)).build())
     }),
+    #[cfg(target_arch = "x86_64")]
     row(Sysno::symlink, SymlinkAt::CODE, |of| {
         Some(SymlinkAt::new(HERE, of.pointer(0), of.pointer(1)).build())
     }),
@@ -170,6 +184,7 @@ static ROWS: &[Row] = &[
         let entry = LinkAt::new(of.fd(0), of.pointer(1), of.fd(2), of.pointer(3));
         Some(entry.flags(of.flags(4, LINK_FLAGS)? as i32).build())
     }),
+    #[cfg(target_arch = "x86_64")]
     row(Sysno::link, LinkAt::CODE, |of| {
         Some(LinkAt::new(HERE, of.pointer(0), HERE, of.pointer(1)).build())
     }),

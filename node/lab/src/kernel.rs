@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use kumiki_boot::BzImage;
 
 use crate::apt::{Archive, own_release};
+use crate::arch::Arch;
 use crate::cache::Cache;
 use crate::debug;
 use crate::error::{Error, Result};
@@ -42,9 +43,9 @@ pub struct KernelName {
 pub struct Kernel {
     /// Its version, as `uname -r` prints it.
     pub version: String,
-    /// The bzImage as the package has it.
+    /// The bzImage as the package has it; arm64's Image.
     pub bzimage: PathBuf,
-    /// The kernel uncompressed, an ELF file.
+    /// The kernel uncompressed, an ELF file; arm64's Image, which is neither.
     pub vmlinux: PathBuf,
     /// Configuration with which it was built.
     pub config: PathBuf,
@@ -58,7 +59,7 @@ impl Default for KernelName {
         let own = own_release();
         let of_own = KNOWN.iter().find(|(_, release, _)| own.as_deref() == Some(release));
         let (_, release, package) = of_own.unwrap_or(&KNOWN[3]);
-        KernelName { release: (*release).to_owned(), package: (*package).to_owned() }
+        KernelName::known(release, package)
     }
 }
 
@@ -67,7 +68,7 @@ impl std::str::FromStr for KernelName {
 
     fn from_str(name: &str) -> Result<Self> {
         if let Some((_, release, package)) = KNOWN.iter().find(|(short, ..)| *short == name) {
-            return Ok(KernelName { release: (*release).into(), package: (*package).into() });
+            return Ok(KernelName::known(release, package));
         }
         let unknown = || Error::UnknownKernel {
             name: name.to_owned(),
@@ -99,9 +100,36 @@ impl std::fmt::Display for KernelName {
 }
 
 impl KernelName {
+    /// One of [`KNOWN`], for this machine's processor.
+    fn known(release: &str, package: &str) -> Self {
+        KernelName { release: release.to_owned(), package: package.to_owned() }.on(Arch::own())
+    }
+
+    /// The same kernel for a processor. Those that are built here are amd64's.
+    #[must_use]
+    pub fn on(self, arch: Arch) -> Self {
+        let bare = [Arch::Amd64, Arch::Arm64]
+            .iter()
+            .find_map(|other| self.package.strip_suffix(other.name()));
+        match bare {
+            Some(bare) => KernelName { package: format!("{bare}{}", arch.name()), ..self },
+            None => self,
+        }
+    }
+
+    /// The processor that it is for.
+    pub fn arch(&self) -> Arch {
+        let arm = self.package.split('-').any(|word| word == Arch::Arm64.name());
+        if arm { Arch::Arm64 } else { Arch::Amd64 }
+    }
+
+    fn archive<'a>(&self, cache: &'a Cache, talk: Talk<'a>) -> Archive<'a> {
+        Archive::new(cache, talk, &self.release).of(self.arch())
+    }
+
     /// The kernel itself, downloaded if the cache has it not.
     pub fn get(&self, cache: &Cache, talk: Talk<'_>) -> Result<Kernel> {
-        let archive = Archive::new(cache, talk, &self.release);
+        let archive = self.archive(cache, talk);
         if self.is_built_here() {
             let folder = debug::built(&archive, cache, &self.package, talk)?;
             return self.kernel_in(&folder, cache, talk);
@@ -115,7 +143,7 @@ impl KernelName {
         if self.is_built_here() {
             return self.get(cache, talk);
         }
-        let archive = Archive::new(cache, talk, &self.release);
+        let archive = self.archive(cache, talk);
         archive.forget(&self.package);
         let package = self.concrete(&archive)?;
         self.kernel_in(&archive.renewed(&package)?, cache, talk)
@@ -150,14 +178,21 @@ impl KernelName {
         })?;
         let package = folder.file_name().unwrap_or_default();
         let name = Path::new("vmlinux").join(package);
-        let vmlinux = cache.file(&name, || {
-            talk.say(format_args!("uncompressing the kernel {version}"));
-            let bytes = fs::read(&bzimage).map_err(Error::file("reading", &bzimage))?;
-            // QEMU starts an ELF file with a PVH note directly: emulated, the kernel's
-            // own decompressor takes longer than all else up to user space.
-            let kernel = BzImage::parse(&bytes).and_then(|image| image.decompress());
-            kernel.map_err(|why| Error::malformed(bzimage.display(), why))
-        })?;
+        let uncompressed = || {
+            cache.file(&name, || {
+                talk.say(format_args!("uncompressing the kernel {version}"));
+                let bytes = fs::read(&bzimage).map_err(Error::file("reading", &bzimage))?;
+                // QEMU starts an ELF file with a PVH note directly: emulated, the kernel's
+                // own decompressor takes longer than all else up to user space.
+                let kernel = BzImage::parse(&bytes).and_then(|image| image.decompress());
+                kernel.map_err(|why| Error::malformed(bzimage.display(), why))
+            })
+        };
+        let vmlinux = match self.arch() {
+            Arch::Amd64 => uncompressed()?,
+            // QEMU starts it as it is.
+            Arch::Arm64 => bzimage.clone(),
+        };
         Ok(Kernel {
             config,
             folder: folder.to_owned(),
@@ -222,7 +257,7 @@ impl Kernel {
         let _alone = cache.lock(&format!("symbols-{package}"))?;
         if !place.exists() {
             let path = format!("./usr/lib/debug/boot/vmlinux-{}", self.version);
-            let archive = Archive::new(cache, talk, &self.name.release);
+            let archive = self.name.archive(cache, talk);
             archive.one_file((&format!("{name}-dbg"), version), &path, &place)?;
         }
         Ok(place)
@@ -256,6 +291,17 @@ mod tests {
         fs::create_dir_all(&boot).unwrap();
         fs::write(boot.join("vmlinuz-6.1"), "").unwrap();
         assert_eq!(files_in(at).unwrap().2, boot.join("config-6.1"));
+    }
+
+    #[test]
+    fn a_kernel_has_the_name_of_its_processor() {
+        let name: KernelName = "6.12-cloud".parse().unwrap();
+        let (amd64, arm64) = (name.clone().on(Arch::Amd64), name.on(Arch::Arm64));
+        assert_eq!((&*arm64.package, arm64.arch()), ("linux-image-cloud-arm64", Arch::Arm64));
+        assert_eq!((&*amd64.package, amd64.arch()), ("linux-image-cloud-amd64", Arch::Amd64));
+        assert_eq!(arm64.to_string().parse::<KernelName>().unwrap(), arm64);
+        let built: KernelName = "6.1-debug".parse().unwrap();
+        assert_eq!(built.clone().on(Arch::Arm64), built);
     }
 
     #[test]

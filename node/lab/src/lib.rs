@@ -28,6 +28,7 @@
 
 pub mod agent;
 mod apt;
+mod arch;
 mod borrowed;
 mod cache;
 mod chroot;
@@ -54,6 +55,7 @@ mod tied;
 mod wish;
 
 pub use apt::debian_root;
+pub use arch::Arch;
 pub use borrowed::borrowed;
 pub use cache::Cache;
 pub use clean::{Cleaned, clean};

@@ -10,6 +10,7 @@ use kumiki_stream::frame::decode;
 use kumiki_stream::{Kind, Link, MuxLink};
 
 use crate::apt::Archive;
+use crate::arch::Arch;
 use crate::cache::Cache;
 use crate::config::{Accelerator, CPUS_MAX, Config, MEMORY_MIN_BYTES};
 use crate::error::{Error, Result};
@@ -87,10 +88,13 @@ impl Machine {
     ) -> Result<Self> {
         let begin = Instant::now();
         check(config)?;
-        let program = qemu::program()?;
+        let arch = config.kernel.arch();
+        let program = qemu::program(arch)?;
         let kernel = config.kernel.get(cache, talk)?;
         let initramfs = initramfs(cache, config, &kernel, talk)?;
         let kvm = match config.accelerator {
+            // Of another processor's code KVM runs nothing.
+            Accelerator::Auto if arch != Arch::own() => false,
             Accelerator::Auto => kvm::works(cache, config, talk, |plain| {
                 Machine::start(cache, plain, Talk::nowhere()).is_ok()
             }),
@@ -233,6 +237,14 @@ fn check(config: &Config) -> Result<()> {
             format!("a machine with a stock kernel needs {least} MiB at least"),
         );
     }
+    let arch = config.kernel.arch();
+    if config.accelerator == Accelerator::Kvm && arch != Arch::own() {
+        let own = Arch::own().name();
+        return bad(
+            format!("an {} machine by KVM", arch.name()),
+            format!("this machine's processor is {own}: take --accelerator tcg, or none"),
+        );
+    }
     let line = qemu::append(config, false).len();
     if line > COMMAND_LINE_BYTES {
         return bad(
@@ -248,7 +260,7 @@ fn initramfs(cache: &Cache, config: &Config, kernel: &Kernel, talk: Talk<'_>) ->
     let mut modules = own.collect::<Result<Vec<Module>>>()?;
     modules.extend(config.modules.iter().cloned());
     let modules = kernel.modules()?.in_order(&modules)?;
-    let archive = Archive::new(cache, talk, kernel.name.release());
+    let archive = Archive::new(cache, talk, kernel.name.release()).of(kernel.name.arch());
     let package = archive.unpacked("busybox-static")?;
     let in_usr = package.join("usr/bin/busybox");
     let busybox = if in_usr.exists() { in_usr } else { package.join("bin/busybox") };

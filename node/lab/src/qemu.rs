@@ -15,11 +15,10 @@ use kumiki_sys::clock::Clock;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::agent::{DEBUG_EXIT, PORT};
+use crate::arch::Arch;
 use crate::config::{Accelerator, Config};
 use crate::error::{Error, Result};
 use crate::tied::{SETPRIV, tied};
-
-const PROGRAM: &str = "qemu-system-x86_64";
 
 /// The files that a machine is started from and writes to.
 pub(crate) struct Files<'a> {
@@ -43,14 +42,15 @@ pub(crate) struct End {
     pub(crate) said: String,
 }
 
-/// Path of the program.
-pub(crate) fn program() -> Result<PathBuf> {
+/// Path of the program for this processor.
+pub(crate) fn program(arch: Arch) -> Result<PathBuf> {
+    let (name, package) = arch.qemu();
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).map(|folder| folder.join(PROGRAM));
+    let found = std::env::split_paths(&path).map(|folder| folder.join(name));
     found.into_iter().find(|file| file.is_file()).ok_or_else(|| Error::Program {
-        program: PROGRAM.to_owned(),
+        program: name.to_owned(),
         reason: format!(
-            "it is in no folder of PATH ({}); a lab needs it: apt-get install qemu-system-x86",
+            "it is in no folder of PATH ({}); a lab needs it: apt-get install {package}",
             path.display()
         ),
     })
@@ -66,9 +66,18 @@ pub(crate) fn arguments(config: &Config, kvm: bool, files: &Files<'_>) -> Vec<Os
         Accelerator::OneThread => "tcg,thread=single",
         _ => "tcg",
     };
-    add(&format!("-machine q35 -accel {accelerator} -cpu max"));
+    let arch = config.kernel.arch();
+    add(match arch {
+        Arch::Amd64 => "-machine q35 -cpu max",
+        // Pointers are signed by QARMA5 otherwise, which takes most of an emulated machine's time.
+        Arch::Arm64 if !kvm => "-machine virt,gic-version=3 -cpu max,pauth-impdef=on",
+        Arch::Arm64 => "-machine virt,gic-version=max -cpu max",
+    });
+    add(&format!("-accel {accelerator}"));
     add(&format!("-smp {} -m {}M", config.cpus, config.memory_bytes >> 20));
-    add(&format!("-device isa-debug-exit,iobase={DEBUG_EXIT:#x},iosize=4"));
+    if arch == Arch::Amd64 {
+        add(&format!("-device isa-debug-exit,iobase={DEBUG_EXIT:#x},iosize=4"));
+    }
     add("-chardev stdio,id=lab,signal=off -device virtio-serial-pci");
     add(&format!("-device virtserialport,chardev=lab,name={PORT}"));
     add("-serial chardev:log -chardev");
@@ -99,14 +108,19 @@ pub(crate) fn arguments(config: &Config, kvm: bool, files: &Files<'_>) -> Vec<Os
 /// A word that the kernel does not know is the first process's. Ours comes before those of
 /// the user; behind "--" it would be lost with any parameter that has a wrong value.
 pub(crate) fn append(config: &Config, kvm: bool) -> String {
-    const OWN: &str =
-        "console=ttyS0 loglevel=7 printk.devkmsg=on panic=-1 tsc=reliable no_timer_check";
+    const OWN: &str = "loglevel=7 printk.devkmsg=on panic=-1";
+    let arch = config.kernel.arch();
+    let of_arch = match arch {
+        Arch::Amd64 => "console=ttyS0 tsc=reliable no_timer_check",
+        Arch::Arm64 => "console=ttyAMA0",
+    };
     const EMULATED: &str = " norandmaps rcupdate.rcu_cpu_stall_timeout=60";
     let emulated = if kvm { "" } else { EMULATED };
-    let rate =
-        tsc_khz().filter(|_| !kvm).map_or(String::new(), |khz| format!(" tsc_early_khz={khz}"));
+    let rate = tsc_khz()
+        .filter(|_| !kvm && arch == Arch::Amd64)
+        .map_or(String::new(), |khz| format!(" tsc_early_khz={khz}"));
     let (program, word) = (crate::initramfs::AGENT, crate::agent::WORD);
-    let mut line = format!("{OWN}{emulated}{rate} rdinit={program} {word}");
+    let mut line = format!("{of_arch} {OWN}{emulated}{rate} rdinit={program} {word}");
     for words in &config.append {
         line = format!("{line} {words}");
     }
@@ -208,6 +222,25 @@ mod tests {
     #[test]
     fn commas_in_paths_are_doubled() {
         assert_eq!(option("path=", Path::new("/a,b")), "path=/a,,b");
+    }
+
+    #[test]
+    fn a_machine_of_arm64_has_neither_ports_nor_a_time_stamp_counter() {
+        let mut config = Config::new("/x");
+        config.kernel = config.kernel.on(Arch::Arm64);
+        let path = Path::new("/f");
+        let words = arguments(&config, false, &Files { kernel: path, initramfs: path, log: path });
+        let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+        assert!(words.iter().any(|word| word.starts_with("virt,")), "{words:?}");
+        assert!(!words.iter().any(|word| word.contains("isa-debug-exit")), "{words:?}");
+        let line = append(&config, false);
+        assert!(line.starts_with("console=ttyAMA0 ") && !line.contains("tsc"), "{line}");
+        assert!(
+            Arch::Arm64 == Arch::own()
+                || program(Arch::Arm64)
+                    .is_ok_and(|program| program.ends_with("qemu-system-aarch64"))
+                || program(Arch::Arm64).unwrap_err().to_string().contains("qemu-system-arm")
+        );
     }
 
     #[test]

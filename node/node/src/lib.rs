@@ -38,9 +38,6 @@
 
 #![forbid(unsafe_code)]
 
-#[cfg(not(target_arch = "x86_64"))]
-compile_error!("kumiki-node needs x86-64: how a node is started is written for that processor.");
-
 mod balance;
 mod delegated;
 #[cfg(any(test, fuzzing))]

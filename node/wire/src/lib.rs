@@ -8,11 +8,6 @@
 //!   hotplug: memory that came while a node ran
 //! ```
 
-#[cfg(not(target_arch = "x86_64"))]
-compile_error!(
-    "kumiki-node-wire needs x86-64: how a node is started is written for that processor."
-);
-
 #[doc(hidden)]
 pub mod access;
 #[doc(hidden)]
@@ -58,7 +53,5 @@ pub const AGENT: &str = "/bin/kumiki";
 
 /// The time stamp counter, which all cpus of the machine share.
 pub fn time_stamp() -> u64 {
-    // SAFETY: every x86-64 processor has the instruction, and no system of ours
-    // keeps it from user space.
-    unsafe { std::arch::x86_64::_rdtsc() }
+    kumiki_sys::ticks()
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
-use kumiki_lab::{KernelName, Module};
+use kumiki_lab::{Arch, KernelName, Module};
 
 use crate::duration::positive;
 use crate::size::size;
@@ -114,6 +114,14 @@ pub(super) struct Shape {
     /// [default: that of this machine's Debian]
     #[arg(long, value_name = "PACKAGE")]
     pub(super) kernel: Option<KernelName>,
+    /// Processor of the machine; of another one than this machine's QEMU emulates it
+    /// [default: this machine's]
+    #[arg(long, value_enum, value_name = "ARCH")]
+    pub(super) arch: Option<Processor>,
+    /// A `kumiki` or `kumiki-lab-agent` for the machine's processor that needs no libraries, which runs the
+    /// commands there [default: this program, where it is for that processor]
+    #[arg(long, value_name = "FILE")]
+    pub(super) agent: Option<PathBuf>,
     /// Kernel module to load first, with its parameters: a name of the kernel's
     /// own, a .ko file, or parasc, which is built; may be given several times
     #[arg(long = "module", value_name = "NAME")]
@@ -131,6 +139,24 @@ pub(super) struct Shape {
     /// Executor of the machine's instructions
     #[arg(long, value_enum, default_value_t, value_name = "NAME")]
     pub(super) accelerator: By,
+}
+
+/// A processor by Debian's name.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum Processor {
+    /// x86-64
+    Amd64,
+    /// aarch64
+    Arm64,
+}
+
+impl From<Processor> for Arch {
+    fn from(processor: Processor) -> Self {
+        match processor {
+            Processor::Amd64 => Arch::Amd64,
+            Processor::Arm64 => Arch::Arm64,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]

@@ -7,11 +7,12 @@ mod terminal;
 mod up;
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail, ensure};
 use kumiki_lab::{
-    Accelerator, Cache, Command, Config, Control, Guest, Machine, Outcome, Talk, standing,
+    Accelerator, Arch, Cache, Command, Config, Control, Guest, Machine, Outcome, Talk, standing,
 };
 
 pub(crate) use args::Lab;
@@ -51,11 +52,19 @@ pub(crate) fn run(args: Lab) -> Result<Verdict> {
 
 impl Shape {
     fn config(self) -> Result<Config> {
-        let agent = std::env::current_exe().context("finding this program, the machine's agent")?;
-        let small = Config::new(agent);
+        let kernel = self.kernel.unwrap_or_default();
+        let kernel = match self.arch {
+            Some(arch) => kernel.on(arch.into()),
+            None => kernel,
+        };
+        let small = Config::new(agent(self.agent, kernel.arch())?);
         let (cpus, memory_bytes) =
             if self.nodes { (4, 2 << 30) } else { (small.cpus, small.memory_bytes) };
-        let kernel = self.kernel.unwrap_or_default();
+        ensure!(
+            !self.nodes || kernel.arch() == Arch::Amd64,
+            "--nodes: OS nodes are for x86-64, and the machine is to be {}",
+            kernel.arch().name()
+        );
         let modules = modules::with_ours(self.modules, &kernel)?;
         let config = Config {
             cpus: self.cpus.unwrap_or(cpus),
@@ -72,6 +81,23 @@ impl Shape {
             ..small
         };
         if self.nodes { nodes::equipped(config, &Cache::of_user()?) } else { Ok(config) }
+    }
+}
+
+/// The program that runs commands in a machine of this processor.
+fn agent(chosen: Option<PathBuf>, arch: Arch) -> Result<PathBuf> {
+    let own = Arch::own();
+    match chosen {
+        Some(agent) => Ok(agent),
+        None if arch == own => {
+            std::env::current_exe().context("finding this program, the machine's agent")
+        }
+        None => bail!(
+            "a machine of {} needs a program of that processor to run its commands, and this one is for {}: \
+             --agent FILE, a `kumiki` for it without libraries (cargo xtask dist --musl --arch aarch64)",
+            arch.name(),
+            own.name()
+        ),
     }
 }
 

@@ -1,8 +1,8 @@
 //! `--module parasc`: a module of ours, built for the machine's kernel from sources that are
 //! part of this program.
 
-use anyhow::{Context, Result};
-use kumiki_lab::{Cache, KernelName, Module, Talk, kbuild};
+use anyhow::{Context, Result, ensure};
+use kumiki_lab::{Arch, Cache, KernelName, Module, Talk, kbuild};
 
 use crate::output;
 
@@ -33,6 +33,12 @@ pub(super) fn with_ours(modules: Vec<Module>, kernel: &KernelName) -> Result<Vec
 }
 
 fn built(kernel: &KernelName) -> Result<std::path::PathBuf> {
+    let arch = kernel.arch();
+    ensure!(
+        arch == Arch::Amd64,
+        "--module {NAME}: it is for x86-64, the machine is {}",
+        arch.name()
+    );
     let (cache, talk) = (Cache::of_user()?, Talk::to(&|text| output::talk(text)));
     let kernel = kernel.get(&cache, talk)?;
     let sources = SOURCES.map(|(path, text)| (path.into(), text.as_bytes().to_vec()));

@@ -12,6 +12,7 @@ mod duel;
 mod elastic;
 mod faults;
 mod functions;
+mod hardware;
 mod hotplug;
 mod images;
 mod in_use;

@@ -29,7 +29,7 @@ const VARIABLES: [&str; 6] = [
 ];
 
 /// Debian's archive, as this machine's apt knows it; nothing if it knows none.
-pub(super) fn archive() -> Option<String> {
+pub(crate) fn archive() -> Option<String> {
     archive_of("Label: Debian")
 }
 

@@ -23,6 +23,7 @@ mod container;
 mod host;
 
 use container::Container;
+pub(crate) use host::archive;
 pub use host::security;
 
 /// A release of Debian for which the README's commands are promised.

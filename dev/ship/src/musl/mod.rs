@@ -12,21 +12,17 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 
 pub use self::test::test;
-pub use self::tools::Arch;
 use self::tools::Tools;
 use super::install::{self, PROFILE, PROGRAMS, place_of};
 use super::{dist, sbom, size};
+use crate::arch::Arch;
 use crate::run::{program, root, run, target_folder};
 
 /// The programs of the tarball, in whose place no package of Debian's is: `kumiki-ab` is for who wants that
 /// alone.
-fn programs(arch: Arch) -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
-    let all = PROGRAMS.into_iter().chain([("kumiki-ab", AB, "")]);
-    all.filter(move |(package, ..)| arch == Arch::X86 || !OF_X86.contains(package))
+fn programs() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    PROGRAMS.into_iter().chain([("kumiki-ab", AB, "")])
 }
-
-/// Crates of programs that count an x86-64 processor's cycles.
-const OF_X86: [&str; 2] = ["kumiki-cli", "kumiki-ab"];
 
 const AB: &str = "kumiki-ab";
 
@@ -34,7 +30,7 @@ const AB: &str = "kumiki-ab";
 pub fn dist(arch: Arch) -> Result<ExitCode> {
     let tools = Tools::ready(arch)?;
     sbom::ready()?;
-    for (package, name, features) in programs(arch) {
+    for (package, name, features) in programs() {
         let mut build = tools.cargo(
             "auditable build",
             &format!("--package {package} --bin {name} --profile {PROFILE} --locked"),
@@ -49,7 +45,7 @@ pub fn dist(arch: Arch) -> Result<ExitCode> {
     let tree = folder.join(&name);
     let _ = fs::remove_dir_all(&tree);
     let built = tools.built(PROFILE);
-    for (_, name, _) in programs(arch) {
+    for (_, name, _) in programs() {
         let to = tree.join(place_of(name));
         fs::create_dir_all(to.parent().context("a file is in a folder")?)?;
         fs::copy(built.join(name), &to).with_context(|| format!("copying {name}"))?;
@@ -59,16 +55,15 @@ pub fn dist(arch: Arch) -> Result<ExitCode> {
     for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {
         fs::copy(root().join(licence), tree.join(licence)).context("copying a licence")?;
     }
-    if arch == Arch::X86 {
-        size::at_most(&tree.join("bin/kumiki"), size::KUMIKI_STATIC)?;
-        size::at_most(&tree.join(place_of(install::AGENT)), size::AGENT)?;
-        size::at_most(&tree.join(place_of(AB)), size::AB_STATIC)?;
-        tried::tried(&tree)?;
-    } else {
-        tried::emulated(&tree)?;
+    size::at_most(&tree.join("bin/kumiki"), size::KUMIKI_STATIC)?;
+    size::at_most(&tree.join(place_of(install::AGENT)), size::AGENT)?;
+    size::at_most(&tree.join(place_of(AB)), size::AB_STATIC)?;
+    match arch {
+        Arch::X86 => tried::tried(&tree)?,
+        Arch::Arm => tried::emulated(&tree)?,
     }
-    let names = programs(arch).map(|(_, name, _)| name);
-    let lists = sbom::write(&tree, names, &arch.target(), &folder)?;
+    let names = programs().map(|(_, name, _)| name);
+    let lists = sbom::write(&tree, names, &arch.with_musl(), &folder)?;
     let tarball = folder.join(format!("{name}.tar.gz"));
     let mut tar = program("tar", ["--sort=name", "--owner=0", "--group=0", "--numeric-owner"]);
     tar.args(["--mtime", &dist::commit_time()?, "--use-compress-program=gzip -9n", "-cf"]);

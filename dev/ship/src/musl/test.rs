@@ -7,7 +7,8 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
 
-use super::tools::{Arch, Tools};
+use super::tools::Tools;
+use crate::arch::Arch;
 use crate::msrv;
 use crate::run::{metadata, root, run, target_folder};
 
@@ -58,6 +59,6 @@ fn runner<'a>(tools: &Tools, tests: &'a mut Command) -> Result<&'a mut Command> 
     let target = target.to_str().context("the target folder's name is not UTF-8")?;
     let text = RUNNER.replace("@CLONE@", clone).replace("@TARGET@", target);
     let runner = tools.script("runner", &text)?;
-    let variable = Arch::X86.target().to_uppercase().replace('-', "_");
+    let variable = Arch::X86.with_musl().to_uppercase().replace('-', "_");
     Ok(tests.env(format!("CARGO_TARGET_{variable}_RUNNER"), runner))
 }

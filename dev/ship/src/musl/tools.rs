@@ -13,33 +13,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::arch::Arch;
 use crate::debian;
 use crate::run::{cargo, program, read, run, target_folder};
-
-/// Processor that programs are made for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Arch {
-    /// Intel's and AMD's, 64 bits
-    #[value(name = "x86_64")]
-    X86,
-    /// Arm's, 64 bits
-    #[value(name = "aarch64")]
-    Arm,
-}
-
-impl Arch {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Arch::X86 => "x86_64",
-            Arch::Arm => "aarch64",
-        }
-    }
-
-    /// Rust's name of it with musl.
-    pub(super) fn target(self) -> String {
-        format!("{}-unknown-linux-musl", self.name())
-    }
-}
 
 /// Packages of the compiler; what they need of its own library and of LLVM is found by their names.
 const COMPILER: [&str; 3] = ["rustc-web", "libstd-rust-web-dev", "rust-web-src"];
@@ -99,14 +75,6 @@ impl Tools {
         self.arch
     }
 
-    /// Program of the binutils for that processor that takes symbols out.
-    pub(super) fn strip(&self) -> &'static str {
-        match self.arch {
-            Arch::X86 => "strip",
-            Arch::Arm => "aarch64-linux-gnu-strip",
-        }
-    }
-
     fn linker(&self) -> String {
         format!("cc-{}", self.arch.name())
     }
@@ -148,7 +116,7 @@ impl Tools {
 
     /// Folder of what cargo makes by a profile.
     pub(super) fn built(&self, profile: &str) -> PathBuf {
-        self.folder.join("built").join(self.arch.target()).join(profile)
+        self.folder.join("built").join(self.arch.with_musl()).join(profile)
     }
 
     /// C's compiler for musl.
@@ -161,7 +129,7 @@ impl Tools {
     /// The cargo that runs us, for that target, with the compiler that has it or can build its library.
     pub(super) fn cargo(&self, verb: &str, rest: &str) -> Command {
         let std = if self.has_target { "" } else { "-Zbuild-std=std,panic_unwind" };
-        let target = self.arch.target();
+        let target = self.arch.with_musl();
         let mut command = cargo(&format!("{verb} {std} --target {target} {rest}"));
         if !self.has_target {
             self.compiler_of_debian(&mut command);
@@ -198,7 +166,7 @@ impl Tools {
 
 /// Asks the compiler that runs us for the target's library.
 fn has_target(arch: Arch) -> Result<bool> {
-    let target = arch.target();
+    let target = arch.with_musl();
     let library = read(&mut program("rustc", ["--print", "target-libdir", "--target", &target]))?;
     Ok(Path::new(library.trim()).is_dir())
 }

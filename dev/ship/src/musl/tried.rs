@@ -9,7 +9,8 @@ use crate::run::{program, read, run};
 /// Emulator of user programs for aarch64.
 pub(super) const EMULATOR: &str = "qemu-aarch64-static";
 
-/// Runs the programs for aarch64 in the emulator: disk usage beside du's own, a file by HTTP, a key.
+/// Runs the programs for aarch64 in the emulator, which starts no program of that processor for another one: `kumiki`
+/// measures and compares in the lab's machine alone (`cargo xtask test arm64`). Disk usage beside du's own, a file by HTTP, a key.
 pub(super) fn emulated(tree: &Path) -> Result<()> {
     const ASK: &str = r#"
 set -eu
@@ -61,7 +62,7 @@ kill $server
 wait $server
 "#;
     let at = |name: &str| tree.join("bin").join(name).to_string_lossy().into_owned();
-    for name in ["kumiki-du", "kumiki-httpd", "kumiki-kv"] {
+    for name in ["kumiki", "kumiki-ab", "kumiki-du", "kumiki-httpd", "kumiki-kv"] {
         print!("{}", read(&mut program(EMULATOR, [&*at(name), "--version"]))?);
     }
     let folder = crate::run::root().join("docs");

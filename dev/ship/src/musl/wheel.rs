@@ -8,8 +8,9 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use super::super::{dist, install, size, wheel};
-use super::tools::{Arch, Tools};
+use super::tools::Tools;
 use super::tried::EMULATOR;
+use crate::arch::Arch;
 use crate::capi;
 use crate::debian;
 use crate::run::{program, read, run};
@@ -30,7 +31,7 @@ pub(super) fn wheel(tools: &Tools, folder: &Path) -> Result<PathBuf> {
     let library = made.path().join("libkumiki.so");
     // No program of musl was linked with the names of before.
     capi::link_shared(&mut tools.cc(), &tools.built(profile).join("libkumiki_c.a"), &library)?;
-    run(program(tools.strip(), ["--strip-unneeded"]).arg(&library))?;
+    run(program(&tools.arch().binutil("strip"), ["--strip-unneeded"]).arg(&library))?;
     size::at_most(&library, size::LIBRARY)?;
     let needs = read(program("readelf", ["--dynamic"]).arg(&library))?;
     let others = needs.lines().filter(|line| line.contains("(NEEDED)") && !line.contains("[libc."));

@@ -8,6 +8,7 @@
 mod exec;
 mod fork;
 mod ordinary;
+mod raw;
 pub(crate) mod spawn;
 pub(crate) mod start;
 mod sweep;

@@ -1,7 +1,6 @@
 //! The ways to start a program, each as one function: from the path to the
 //! child's process id.
 
-use std::arch::asm;
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -15,6 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
 
+use super::raw;
 use kumiki_measure::error::{Error, Result};
 
 /// A program to start: its path is its first argument, and the environment is
@@ -58,6 +58,14 @@ impl Target {
         let argv = strings.map(|string| string.as_ptr()).chain([null()]).collect();
         Ok(Target { path, command, argv, _arguments: arguments })
     }
+
+    fn words(&self) -> raw::Words {
+        raw::Words {
+            path: self.path.as_ptr(),
+            argv: self.argv.as_ptr(),
+            environment: EMPTY.as_ptr(),
+        }
+    }
 }
 
 /// An environment without variables.
@@ -71,36 +79,8 @@ const EMPTY: [*const libc::c_char; 1] = [null()];
 /// # Errors
 /// It cannot be started, or does not end with 0.
 pub fn vfork(target: &Target) -> Result<()> {
-    let argv = &target.argv;
-    let answer: isize;
-    // SAFETY: the child shares the caller's stack, and so must not return from
-    // here or write to it: all that it executes is inside this block, in
-    // registers, and ends in execve or exit_group. A signal handler that runs
-    // in it meanwhile writes below the red zone only and returns. For the
-    // parent the block is one system call, which changes rax, rcx and r11. The
-    // pointers are to a C string and null-terminated arrays that live on.
-    unsafe {
-        asm!(
-            "syscall",
-            "test rax, rax",
-            "jnz 2f",
-            "mov eax, {execve}",
-            "syscall",
-            "mov edi, 127",
-            "mov eax, {exit_group}",
-            "syscall",
-            "ud2",
-            "2:",
-            execve = const libc::SYS_execve,
-            exit_group = const libc::SYS_exit_group,
-            inlateout("rax") libc::SYS_vfork as isize => answer,
-            in("rdi") target.path.as_ptr(),
-            in("rsi") argv.as_ptr(),
-            in("rdx") EMPTY.as_ptr(),
-            lateout("rcx") _,
-            lateout("r11") _,
-        );
-    }
+    // SAFETY: the target's path and arrays live as long as it does.
+    let answer = unsafe { raw::vfork(&target.words()) };
     reap("vfork", answer)
 }
 
@@ -110,21 +90,9 @@ pub fn vfork(target: &Target) -> Result<()> {
 /// # Errors
 /// It cannot be started, or does not end with 0.
 pub fn clone3(target: &Target) -> Result<()> {
-    /// `struct clone_args` of linux/sched.h, its first version.
-    #[repr(C)]
-    struct CloneArgs {
-        flags: u64,
-        pidfd: u64,
-        child_tid: u64,
-        parent_tid: u64,
-        exit_signal: u64,
-        stack: u64,
-        stack_size: u64,
-        tls: u64,
-    }
     // Only a signal handler would ever write to it.
     let mut stack = [std::mem::MaybeUninit::<u128>::uninit(); 1024];
-    let args = CloneArgs {
+    let args = raw::CloneArgs {
         flags: (libc::CLONE_VM | libc::CLONE_VFORK) as u64,
         pidfd: 0,
         child_tid: 0,
@@ -134,40 +102,9 @@ pub fn clone3(target: &Target) -> Result<()> {
         stack_size: size_of_val(&stack) as u64,
         tls: 0,
     };
-    let argv = &target.argv;
-    let answer: isize;
-    // SAFETY: as for vfork, but that the child's stack is `stack`, which nobody
-    // else uses and which lives until the child has execed, because
-    // CLONE_VFORK holds the parent until then. r8, r9 and r10 keep their values
-    // over the system call, in the child too. `args` has the layout and size
-    // that the kernel reads.
-    unsafe {
-        asm!(
-            "syscall",
-            "test rax, rax",
-            "jnz 2f",
-            "mov rdi, r8",
-            "mov rsi, r9",
-            "mov rdx, r10",
-            "mov eax, {execve}",
-            "syscall",
-            "mov edi, 127",
-            "mov eax, {exit_group}",
-            "syscall",
-            "ud2",
-            "2:",
-            execve = const libc::SYS_execve,
-            exit_group = const libc::SYS_exit_group,
-            inlateout("rax") libc::SYS_clone3 as isize => answer,
-            in("rdi") &args,
-            in("rsi") size_of::<CloneArgs>(),
-            in("r8") target.path.as_ptr(),
-            in("r9") argv.as_ptr(),
-            in("r10") EMPTY.as_ptr(),
-            lateout("rcx") _,
-            lateout("r11") _,
-        );
-    }
+    // SAFETY: the target's path and arrays live as long as it does, and `stack` is the child's
+    // until it has execed or ended: CLONE_VFORK holds this thread until then.
+    let answer = unsafe { raw::clone3(&args, &target.words()) };
     // Container runtimes answer ENOSYS so that programs fall back to clone.
     if answer == -(libc::ENOSYS as isize) || answer == -(libc::EPERM as isize) {
         return Err(Error::unsupported("clone3", "Linux 5.3 and a seccomp filter that allows it"));

@@ -26,7 +26,7 @@ pub(super) fn touched(choice: &Choice, own: Sizes) -> Vec<(u64, Touch, Level)> {
         .collect()
 }
 
-/// Number by which the programs know the access, `TOUCH_*` of `program/common.s`.
+/// Number by which the programs know the access, `TOUCH_*` of each processor's `common.s`.
 pub(super) fn touch_number(touch: Touch) -> u64 {
     match touch {
         Touch::None => 0,

@@ -1,4 +1,4 @@
-//! What a running program says, decoded: the layout is `common.s`'s.
+//! What a running program says, decoded: the layout is that of each processor's `common.s`.
 
 use std::io;
 
@@ -12,6 +12,18 @@ pub(crate) const STAMP: usize = 16 + 2 * RUSAGE;
 pub(super) const BYTES: usize = 24 + 2 * STAMP;
 /// `sizeof(struct rusage)`, fixed by the kernel's ABI.
 const RUSAGE: usize = 144;
+
+/// Calls that make a child. aarch64 has clone(2) alone for both, which is told as `fork`.
+#[cfg(target_arch = "x86_64")]
+const FORK: i64 = libc::SYS_fork;
+#[cfg(target_arch = "aarch64")]
+const FORK: i64 = libc::SYS_clone;
+/// That of a child which has its parent's memory.
+#[cfg(target_arch = "x86_64")]
+const VFORK: i64 = libc::SYS_vfork;
+/// None: no call has this number.
+#[cfg(target_arch = "aarch64")]
+const VFORK: i64 = i64::MAX;
 
 // musl's has room for more, which the kernel does not fill.
 const _: () = assert!(size_of::<libc::rusage>() >= RUSAGE);
@@ -52,8 +64,8 @@ impl Answer {
     /// Failure in the program, in words.
     pub(super) fn failure(&self) -> Option<String> {
         let call = match self.at as i64 {
-            libc::SYS_fork => "fork",
-            libc::SYS_vfork => "vfork",
+            FORK => "fork",
+            VFORK => "vfork",
             libc::SYS_execve => "execve",
             libc::SYS_mmap => "mmap of the anonymous memory",
             libc::SYS_madvise => "madvise(MADV_HUGEPAGE)",
@@ -157,7 +169,7 @@ mod tests {
     #[test]
     fn failures_are_put_in_words() {
         assert_eq!(answer(&[]).failure(), None);
-        let text = answer(&[(0, 12), (8, libc::SYS_fork), (16, -11)]).failure().unwrap();
+        let text = answer(&[(0, 12), (8, FORK), (16, -11)]).failure().unwrap();
         assert!(text.contains("fork") && text.contains("12") && text.contains("os error 11"));
         let text = answer(&[(8, libc::SYS_wait4), (16, 9)]).failure().unwrap();
         assert!(text.contains("child") && text.contains("signal 9"), "{text}");

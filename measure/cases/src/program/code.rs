@@ -2,11 +2,20 @@
 
 use std::arch::global_asm;
 
+#[cfg(target_arch = "x86_64")]
 global_asm!(
-    include_str!("common.s"),
-    include_str!("fork.s"),
-    include_str!("exec.s"),
+    include_str!("x86_64/common.s"),
+    include_str!("x86_64/fork.s"),
+    include_str!("x86_64/exec.s"),
     options(att_syntax, raw)
+);
+
+#[cfg(target_arch = "aarch64")]
+global_asm!(
+    include_str!("aarch64/common.s"),
+    include_str!("aarch64/fork.s"),
+    include_str!("aarch64/exec.s"),
+    options(raw)
 );
 
 unsafe extern "C" {

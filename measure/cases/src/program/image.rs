@@ -20,6 +20,10 @@ const TEXT: u64 = 0x40_0000;
 /// page table are the same for every size.
 const DATA: u64 = 0x1000_0000;
 
+/// The processor, as a file's header names it.
+const MACHINE: elf::Machine =
+    if cfg!(target_arch = "x86_64") { elf::EM_X86_64 } else { elf::EM_AARCH64 };
+
 /// The most text that has room before the data.
 const TEXT_MOST: u64 = DATA - TEXT - 2 * PAGE;
 
@@ -109,7 +113,7 @@ impl Image {
             os_abi: elf::ELFOSABI_NONE,
             abi_version: 0,
             e_type: elf::ET_EXEC,
-            e_machine: elf::EM_X86_64,
+            e_machine: MACHINE,
             e_entry: TEXT + code_offset + self.code.entry(),
             e_flags: elf::FileFlags(0),
         })?;

@@ -36,5 +36,5 @@ pub(crate) use running::{Program, start};
 pub(crate) const PAGE: u64 = 4096;
 
 /// Most bytes that an image, its stack and its mappings may take together: a
-/// half of x86-64's 2⁴⁷, so that wherever the kernel puts them they fit.
+/// half of x86-64's 2⁴⁷, and a quarter of aarch64's 2⁴⁸, so that wherever the kernel puts them they fit.
 pub(crate) const ADDRESS_SPACE: u64 = 1 << 46;

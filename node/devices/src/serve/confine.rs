@@ -23,7 +23,6 @@ const CALLS: &[i64] = &[
     libc::SYS_epoll_ctl,
     libc::SYS_epoll_pwait,
     libc::SYS_epoll_pwait2,
-    libc::SYS_epoll_wait,
     libc::SYS_eventfd2,
     libc::SYS_exit,
     libc::SYS_exit_group,
@@ -42,7 +41,6 @@ const CALLS: &[i64] = &[
     libc::SYS_mprotect,
     libc::SYS_mremap,
     libc::SYS_munmap,
-    libc::SYS_poll,
     libc::SYS_ppoll,
     libc::SYS_prctl,
     libc::SYS_pread64,
@@ -70,7 +68,14 @@ const CALLS: &[i64] = &[
 
 /// Calls that fail here and are survived: the C library's allocator looks for the number of
 /// cpus in a file when a second thread allocates, and guesses if there is none.
-const REFUSED: &[i64] = &[libc::SYS_open, libc::SYS_openat];
+const REFUSED: &[i64] = &[libc::SYS_openat];
+
+/// Calls that have a number of their own on x86-64, and are another one's on aarch64.
+#[cfg(target_arch = "x86_64")]
+const OLD: (&[i64], &[i64]) = (&[libc::SYS_epoll_wait, libc::SYS_poll], &[libc::SYS_open]);
+/// None.
+#[cfg(not(target_arch = "x86_64"))]
+const OLD: (&[i64], &[i64]) = (&[], &[]);
 
 /// Another user, and no way back. While this process has one thread.
 pub(super) fn privileges() -> Result<()> {
@@ -90,8 +95,9 @@ pub(super) fn privileges() -> Result<()> {
 pub(super) fn calls() -> Result<()> {
     // Of two filters the answer is the stricter one's.
     let errno = SeccompAction::Errno(libc::EACCES as u32);
-    let known = [CALLS, REFUSED].concat();
-    apply(REFUSED, errno, SeccompAction::Allow)?;
+    let refused = [REFUSED, OLD.1].concat();
+    let known = [CALLS, OLD.0, &refused].concat();
+    apply(&refused, errno, SeccompAction::Allow)?;
     apply(&known, SeccompAction::Allow, SeccompAction::KillProcess)
 }
 
@@ -100,7 +106,8 @@ fn apply(calls: &[i64], then: SeccompAction, otherwise: SeccompAction) -> Result
         Error::inner(ErrorKind::Unsupported, format!("seccomp: {error}"))
     };
     let rules = calls.iter().map(|&call| (call, Vec::new())).collect();
-    let filter = SeccompFilter::new(rules, otherwise, then, TargetArch::x86_64);
+    let arch = if cfg!(target_arch = "x86_64") { TargetArch::x86_64 } else { TargetArch::aarch64 };
+    let filter = SeccompFilter::new(rules, otherwise, then, arch);
     let filter = filter.map_err(|error| refused(&error))?;
     let program: BpfProgram = filter.try_into().map_err(|error: BackendError| refused(&error))?;
     apply_filter_all_threads(&program).map_err(|error| refused(&error))

@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 
 use rustix::fs::statvfs;
 
+use crate::arch::Arch;
 use crate::cache::{Cache, publish};
 use crate::error::{Error, Result};
 use crate::talk::Talk;
@@ -24,6 +25,7 @@ pub(crate) struct Archive<'a> {
     talk: Talk<'a>,
     /// Its code name, e.g. `bookworm`.
     release: String,
+    arch: Arch,
 }
 
 /// The release that this machine runs, by os-release(5), if it is Debian's.
@@ -38,7 +40,20 @@ pub(crate) fn own_release() -> Option<String> {
 
 impl<'a> Archive<'a> {
     pub(crate) fn new(cache: &'a Cache, talk: Talk<'a>, release: &str) -> Self {
-        Archive { cache, talk, release: release.to_owned() }
+        Archive { cache, talk, release: release.to_owned(), arch: Arch::own() }
+    }
+
+    /// The same for a processor.
+    pub(crate) fn of(self, arch: Arch) -> Self {
+        Archive { arch, ..self }
+    }
+
+    /// Name of what is kept of it.
+    fn kept(&self) -> String {
+        match self.arch {
+            Arch::Amd64 => self.release.clone(),
+            Arch::Arm64 => format!("{}-{}", self.release, self.arch.name()),
+        }
     }
 
     /// The folder with a package's files; what the cache has is taken, the
@@ -47,7 +62,7 @@ impl<'a> Archive<'a> {
         if let Some(folder) = self.in_cache(package) {
             return Ok(folder);
         }
-        let _alone = self.cache.lock(&format!("{}-{package}", self.release))?;
+        let _alone = self.cache.lock(&format!("{}-{package}", self.kept()))?;
         // Somebody else may have unpacked it while we waited.
         if let Some(folder) = self.in_cache(package) {
             return Ok(folder);
@@ -57,7 +72,7 @@ impl<'a> Archive<'a> {
 
     /// Fetches the package as new as the archive has it.
     pub(crate) fn renewed(&self, package: &str) -> Result<PathBuf> {
-        let _alone = self.cache.lock(&format!("{}-{package}", self.release))?;
+        let _alone = self.cache.lock(&format!("{}-{package}", self.kept()))?;
         self.fetch(package)
     }
 
@@ -116,7 +131,7 @@ impl<'a> Archive<'a> {
         finish: impl FnOnce(&Path) -> Result<()>,
     ) -> Result<PathBuf> {
         let target = self.folder().join(format!("root-{name}"));
-        let _alone = self.cache.lock(&format!("{}-root-{name}", self.release))?;
+        let _alone = self.cache.lock(&format!("{}-root-{name}", self.kept()))?;
         if target.exists() {
             return Ok(target);
         }
@@ -147,7 +162,7 @@ impl<'a> Archive<'a> {
     }
 
     fn folder(&self) -> PathBuf {
-        self.cache.folder().join("packages").join(&self.release)
+        self.cache.folder().join("packages").join(self.kept())
     }
 
     /// The newest of a package's versions in the cache.
@@ -199,7 +214,7 @@ impl<'a> Archive<'a> {
     /// Reads the archive's lists, unless that was done within the hour.
     fn refresh(&self) -> Result<()> {
         let root = self.root();
-        let _alone = self.cache.lock(&format!("{}-lists", self.release))?;
+        let _alone = self.cache.lock(&format!("{}-lists", self.kept()))?;
         let done = root.join("refreshed");
         let age =
             fs::metadata(&done).and_then(|m| m.modified()).ok().and_then(|t| t.elapsed().ok());
@@ -245,7 +260,7 @@ impl<'a> Archive<'a> {
     }
 
     fn root(&self) -> PathBuf {
-        self.cache.folder().join("apt").join(&self.release)
+        self.cache.folder().join("apt").join(self.kept())
     }
 
     /// apt with everything that it writes inside the cache; apt.conf(5).
@@ -264,8 +279,8 @@ impl<'a> Archive<'a> {
         }
         set("Dir::Etc::SourceList", &"/dev/null");
         set("Dir::Etc::SourceParts", &root.join("sources.list.d").display());
-        set("APT::Architecture", &"amd64");
-        set("APT::Architectures", &"amd64");
+        set("APT::Architecture", &self.arch.name());
+        set("APT::Architectures", &self.arch.name());
         set("Acquire::Languages", &"none");
         set("Acquire::IndexTargets::deb::DEP-11::DefaultEnabled", &"false");
         set("APT::Update::Error-Mode", &"any");

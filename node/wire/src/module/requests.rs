@@ -17,6 +17,12 @@ pub fn probe() -> Result<()> {
 
 /// Opens the module's device.
 pub fn open(access: Access) -> Result<File> {
+    if !cfg!(target_arch = "x86_64") {
+        return Err(Error::Unsupported {
+            feature: "an OS node".into(),
+            needs: "an x86-64 processor: how a node is started is written for that".into(),
+        });
+    }
     let writes = access == Access::Write;
     let opened = OpenOptions::new().read(true).write(writes).open(abi::DEVICE);
     let file = opened.map_err(|error| match error.kind() {

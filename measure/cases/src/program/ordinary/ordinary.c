@@ -77,6 +77,13 @@ static void settle(void)
         fail(SYS_prctl, -errno);
 }
 
+/* The call of fork(3), by which a failure is told. */
+#ifdef SYS_fork
+#define FORK SYS_fork
+#else
+#define FORK SYS_clone
+#endif
+
 static void fork_and_wait(void)
 {
     int status;
@@ -84,7 +91,7 @@ static void fork_and_wait(void)
     if (child == 0)
         _exit(0);
     if (child < 0)
-        fail(SYS_fork, -errno);
+        fail(FORK, -errno);
     while (waitpid(child, &status, 0) < 0)
         if (errno != EINTR)
             fail(SYS_wait4, -errno);
