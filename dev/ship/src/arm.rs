@@ -19,13 +19,13 @@ use crate::run::{cargo, program, read, run, target_folder};
 use crate::{size, wheel};
 
 const TARGET: &str = "aarch64-unknown-linux-gnu";
-/// What brings Debian's Python.
+/// Package that fetches Debian's Python.
 const DEBOOTSTRAP: &[Package] =
     &[Package { name: "debootstrap", reason: "fetches Debian's Python for aarch64" }];
 /// The release whose Python it is.
 const SUITE: &str = "bookworm";
 
-/// What the wheel does there: many files, from this thread and others, and what it cannot do is said by its name.
+/// Work of the wheel there: many files, from this thread and others, and what it cannot do is said by its name.
 const SCRIPT: &str = "
 import os, platform, sys, tempfile
 import kumiki, kumiki.files as files

@@ -156,14 +156,14 @@ fn machine(programs: &[PathBuf]) -> Result<Machine> {
 }
 
 /// A test program.
-struct Program {
+struct TestProgram {
     name: String,
     file: PathBuf,
     folder: PathBuf,
 }
 
 /// Builds those of the libraries.
-fn tests(chosen: &dyn Fn(&str) -> bool) -> Result<Vec<Program>> {
+fn tests(chosen: &dyn Fn(&str) -> bool) -> Result<Vec<TestProgram>> {
     let packages = LIBRARIES.iter().filter(|name| chosen(name));
     let packages: String = packages.map(|name| format!(" --package kumiki-{name}")).collect();
     if packages.is_empty() {
@@ -187,7 +187,7 @@ fn tests(chosen: &dyn Fn(&str) -> bool) -> Result<Vec<Program>> {
         let name = format!("{package}: {}", artifact.target.name);
         let left_out = PROGRAMS_LEFT_OUT.iter().any(|(what, _)| artifact.target.name == *what);
         if artifact.profile.test && !left_out {
-            programs.push(Program { name, file: file.into(), folder: folder.into() });
+            programs.push(TestProgram { name, file: file.into(), folder: folder.into() });
         }
     }
     let status = child.wait().context("waiting for cargo")?;
@@ -195,7 +195,7 @@ fn tests(chosen: &dyn Fn(&str) -> bool) -> Result<Vec<Program>> {
     Ok(programs)
 }
 
-impl Program {
+impl TestProgram {
     fn run(&self, machine: &Machine) -> Result<(String, bool)> {
         let there = Path::new("/tmp").join(self.file.file_name().context("a program has a name")?);
         machine.guest().put(&self.file, &there)?;

@@ -115,15 +115,25 @@ impl Initramfs {
 
     /// Adds a static busybox of this machine, with a link for each of its programs.
     pub fn busybox(&mut self, path: &Path) -> Result<()> {
+        self.busybox_listed(path, path)
+    }
+
+    /// Adds one that this machine's processor may not run, and links for the programs of another one that it
+    /// does run, of the same version.
+    pub fn busybox_listed(&mut self, path: &Path, by: &Path) -> Result<()> {
         let failed = |reason: String| Error::Program { path: path.to_owned(), reason };
         let bytes = read(path)?;
         if !is_static(&bytes) {
             return Err(failed("it is no static program: install busybox-static".into()));
         }
-        let listed = Command::new(path).arg("--list").output();
-        let listed = listed.map_err(|error| failed(error.to_string()))?;
+        let not_listed = |reason: String| Error::Program {
+            path: by.to_owned(),
+            reason: format!("listing its programs: {reason}"),
+        };
+        let listed = Command::new(by).arg("--list").output();
+        let listed = listed.map_err(|error| not_listed(error.to_string()))?;
         if !listed.status.success() {
-            return Err(failed("it does not list its programs".into()));
+            return Err(not_listed(listed.status.to_string()));
         }
         self.file("/bin/busybox", 0o755, &bytes)?;
         let names = String::from_utf8_lossy(&listed.stdout).into_owned();

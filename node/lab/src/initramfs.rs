@@ -27,6 +27,8 @@ pub(crate) struct Parts<'a> {
     /// The agent and its libraries.
     pub(crate) programs: &'a [Placed],
     pub(crate) busybox: &'a Path,
+    /// Busybox that this machine's processor runs, of the same release: it lists the programs.
+    pub(crate) lister: &'a Path,
     pub(crate) modules: &'a [Loadable],
     /// Any other files.
     pub(crate) files: &'a [Placed],
@@ -42,7 +44,7 @@ pub(crate) fn compose(parts: &Parts<'_>) -> Result<Vec<u8>> {
     initramfs.device("/dev/null", 0o666, (1, 3))?;
     FILES.iter().try_for_each(|(path, text)| initramfs.file(path, 0o644, text.as_bytes()))?;
     // Later files replace earlier ones: no applet is to replace the agent.
-    initramfs.busybox(parts.busybox)?;
+    initramfs.busybox_listed(parts.busybox, parts.lister)?;
     initramfs.programs(parts.programs)?;
     let mut list = String::new();
     for module in parts.modules {

@@ -100,12 +100,12 @@ impl std::fmt::Display for KernelName {
 }
 
 impl KernelName {
-    /// One of [`KNOWN`], for this machine's processor.
+    /// Name of [`KNOWN`], for this machine's processor.
     fn known(release: &str, package: &str) -> Self {
         KernelName { release: release.to_owned(), package: package.to_owned() }.on(Arch::own())
     }
 
-    /// The same kernel for a processor. Those that are built here are amd64's.
+    /// Changes the processor of the kernel. Those that are built here are amd64's.
     #[must_use]
     pub fn on(self, arch: Arch) -> Self {
         let bare = [Arch::Amd64, Arch::Arm64]

@@ -260,10 +260,13 @@ fn initramfs(cache: &Cache, config: &Config, kernel: &Kernel, talk: Talk<'_>) ->
     let mut modules = own.collect::<Result<Vec<Module>>>()?;
     modules.extend(config.modules.iter().cloned());
     let modules = kernel.modules()?.in_order(&modules)?;
-    let archive = Archive::new(cache, talk, kernel.name.release()).of(kernel.name.arch());
-    let package = archive.unpacked("busybox-static")?;
-    let in_usr = package.join("usr/bin/busybox");
-    let busybox = if in_usr.exists() { in_usr } else { package.join("bin/busybox") };
+    let busybox = |arch| {
+        let archive = Archive::new(cache, talk, kernel.name.release()).of(arch);
+        let package = archive.unpacked("busybox-static")?;
+        let in_usr = package.join("usr/bin/busybox");
+        Ok::<_, Error>(if in_usr.exists() { in_usr } else { package.join("bin/busybox") })
+    };
+    let (lister, busybox) = (busybox(Arch::own())?, busybox(kernel.name.arch())?);
     let placed = |(source, place): &(PathBuf, PathBuf)| {
         let bytes = fs::read(source).map_err(Error::file("reading", source))?;
         Ok(Placed { path: place.clone(), bytes })
@@ -276,6 +279,7 @@ fn initramfs(cache: &Cache, config: &Config, kernel: &Kernel, talk: Talk<'_>) ->
     initramfs::compose(&Parts {
         programs: &programs,
         busybox: &busybox,
+        lister: &lister,
         modules: &modules,
         files: &config.files.iter().map(placed).collect::<Result<Vec<_>>>()?,
     })

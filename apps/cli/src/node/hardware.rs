@@ -46,7 +46,7 @@ pub(crate) struct TryArgs {
     output: PathBuf,
 }
 
-/// What is sent to whoever maintains the page of machines.
+/// Record that is sent to whoever maintains the page of machines.
 #[derive(Debug, Serialize)]
 struct Record {
     version: &'static str,
@@ -182,7 +182,7 @@ impl Session<'_> {
     }
 }
 
-/// What the machine is.
+/// Facts about the machine.
 fn machine() -> Vec<(String, String)> {
     let mut facts = Vec::new();
     let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -212,7 +212,7 @@ struct KernelLog {
 impl KernelLog {
     const DEVICE: &str = "/dev/kmsg";
 
-    /// Of what is said from now on.
+    /// The log from now on.
     fn from_now() -> Result<Self> {
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32);
@@ -221,7 +221,7 @@ impl KernelLog {
         Ok(KernelLog { file })
     }
 
-    /// What has been said since.
+    /// Lines since then.
     fn since(&mut self) -> Result<String> {
         let mut said = String::new();
         let mut record = [0; 8192];

@@ -1,12 +1,16 @@
 //! Starts of a program without the C library, by each processor's own instructions.
 
-#[cfg_attr(target_arch = "aarch64", path = "raw/aarch64.rs")]
-#[cfg_attr(not(target_arch = "aarch64"), path = "raw/x86_64.rs")]
-mod processor;
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
 
-pub(super) use processor::{clone3, vfork};
+#[cfg(target_arch = "aarch64")]
+pub(super) use aarch64::{clone3, vfork};
+#[cfg(target_arch = "x86_64")]
+pub(super) use x86_64::{clone3, vfork};
 
-/// What execve(2) is given.
+/// Words for execve(2).
 pub(super) struct Words {
     pub(super) path: *const libc::c_char,
     pub(super) argv: *const *const libc::c_char,

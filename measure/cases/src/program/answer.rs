@@ -18,7 +18,7 @@ const RUSAGE: usize = 144;
 const FORK: i64 = libc::SYS_fork;
 #[cfg(target_arch = "aarch64")]
 const FORK: i64 = libc::SYS_clone;
-/// That of a child which has its parent's memory.
+/// Call that makes a child with its parent's memory.
 #[cfg(target_arch = "x86_64")]
 const VFORK: i64 = libc::SYS_vfork;
 /// None: no call has this number.

@@ -43,7 +43,7 @@ impl<'a> Archive<'a> {
         Archive { cache, talk, release: release.to_owned(), arch: Arch::own() }
     }
 
-    /// The same for a processor.
+    /// Packages for a processor.
     pub(crate) fn of(self, arch: Arch) -> Self {
         Archive { arch, ..self }
     }
