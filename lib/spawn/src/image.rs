@@ -40,7 +40,7 @@ pub enum NoProgram {
         why: String,
     },
     /// A file for another machine.
-    #[error("{}: for {machine}, and this machine executes x86-64", path.display())]
+    #[error("{}: for {machine}, and this machine executes {}", path.display(), OWN.1)]
     Machine {
         /// The file.
         path: PathBuf,
@@ -72,6 +72,13 @@ impl NoProgram {
         }
     }
 }
+
+/// Processor of this machine, and its name.
+const OWN: (elf::Machine, &str) = if cfg!(target_arch = "x86_64") {
+    (elf::EM_X86_64, "x86-64")
+} else {
+    (elf::EM_AARCH64, "64-bit ARM")
+};
 
 /// Reads and checks one.
 ///
@@ -106,14 +113,15 @@ fn check(path: &Path, image: &[u8]) -> Result<(), NoProgram> {
     let machine = image.get(18..20).map(|bytes| elf::Machine(number([bytes[0], bytes[1]])));
     let named = machine.map(|number| match number {
         elf::EM_386 => "32-bit x86".to_owned(),
-        elf::EM_X86_64 => "x86-64's 32-bit way (x32)".to_owned(),
+        elf::EM_X86_64 if !is_64_bit => "x86-64's 32-bit way (x32)".to_owned(),
+        elf::EM_X86_64 => "x86-64".to_owned(),
         elf::EM_AARCH64 => "64-bit ARM".to_owned(),
         elf::EM_ARM => "32-bit ARM".to_owned(),
         elf::EM_RISCV => "RISC-V".to_owned(),
         _ => format!("machine {} of ELF's list", number.0),
     });
     match named {
-        Some(named) if !is_64_bit || machine != Some(elf::EM_X86_64) => {
+        Some(named) if !is_64_bit || machine != Some(OWN.0) => {
             return Err(NoProgram::Machine { path, machine: named });
         }
         _ => {}

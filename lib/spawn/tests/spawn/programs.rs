@@ -54,10 +54,12 @@ fn what_is_no_program_is_named() {
     let (error, number) = refused(&echo[..30]);
     assert!(matches!(error, NoProgram::NoElf { .. }), "{error}");
     assert_eq!(number, Some(libc::ENOEXEC));
-    let mut arm = echo.clone();
-    arm[18..20].copy_from_slice(&183u16.to_le_bytes());
-    let (error, number) = refused(&arm);
-    assert!(error.to_string().contains("for 64-bit ARM, and this machine"), "{error}");
+    let mut other = echo.clone();
+    let (machine, name) =
+        if cfg!(target_arch = "x86_64") { (183_u16, "64-bit ARM") } else { (62, "x86-64") };
+    other[18..20].copy_from_slice(&machine.to_le_bytes());
+    let (error, number) = refused(&other);
+    assert!(error.to_string().contains(&format!("for {name}, and this machine")), "{error}");
     assert_eq!(number, Some(libc::ENOEXEC));
     // What loads it is named in the image, in a place of its own.
     let loader = b"/lib64/ld-linux";
