@@ -2,7 +2,7 @@
 //!
 //! It is tried in Debian's Python for that processor, unpacked into a folder, in QEMU's user emulation. That runs
 //! no program of that processor which another one starts, so children are left to the lab's machine
-//! (`cargo xtask test arm64`).
+//! (`cargo xtask test arm64`). The same folder has Debian's musl, for the wheel of musl.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,10 +19,12 @@ use crate::run::{cargo, program, read, run, target_folder};
 use crate::{size, wheel};
 
 const TARGET: &str = "aarch64-unknown-linux-gnu";
-/// Package that fetches Debian's Python.
+/// Emulator of user programs for aarch64.
+pub(crate) const EMULATOR: &str = "qemu-aarch64-static";
+/// Package that fetches Debian's packages for aarch64.
 const DEBOOTSTRAP: &[Package] =
-    &[Package { name: "debootstrap", reason: "fetches Debian's Python for aarch64" }];
-/// The release whose Python it is.
+    &[Package { name: "debootstrap", reason: "fetches Debian's Python and musl for aarch64" }];
+/// The release whose they are.
 const SUITE: &str = "bookworm";
 
 /// Work of the wheel there: many files, from this thread and others, and what it cannot do is said by its name.
@@ -75,12 +77,12 @@ fn gcc() -> String {
 
 /// Installs it as pip does there, and uses it.
 fn tried(wheel: &Path) -> Result<()> {
-    let root = python()?;
+    let root = debian_of_it()?;
     let name = wheel.file_name().context("a wheel has a name")?.to_string_lossy();
     let platform = name.trim_end_matches(".whl").rsplit('-').next().context("it has a platform")?;
     let folder = tempfile::tempdir().context("a folder to install into")?;
     wheel::taken_for_into(wheel, platform, folder.path())?;
-    let mut python = program("qemu-aarch64-static", ["-L"]);
+    let mut python = program(EMULATOR, ["-L"]);
     python.arg(&root).arg(root.join("usr/bin/python3")).args(["-c", SCRIPT]);
     let said = read(python.env("PYTHONPATH", folder.path()).env_remove("KUMIKI_LIBRARY"))?;
     ensure!(said.contains(" on aarch64"), "{said}");
@@ -88,10 +90,10 @@ fn tried(wheel: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A folder with Debian's Python for aarch64 and what it needs, fetched once.
-fn python() -> Result<PathBuf> {
-    let root = target_folder()?.join("aarch64-python");
-    if root.join("usr/bin/python3").exists() {
+/// A folder with Debian's Python and musl for aarch64 and what they need, fetched once.
+pub(crate) fn debian_of_it() -> Result<PathBuf> {
+    let root = target_folder()?.join("aarch64-debian");
+    if root.is_dir() {
         return Ok(root);
     }
     debian::install(DEBOOTSTRAP)?;
@@ -99,9 +101,9 @@ fn python() -> Result<PathBuf> {
     let folder = fetched.path().to_string_lossy().into_owned();
     let mut fetch =
         program("debootstrap", ["--arch=arm64", "--variant=minbase", "--download-only"]);
-    fetch.args(["--include=python3", SUITE, &folder]);
+    fetch.args(["--include=python3,musl", SUITE, &folder]);
     run(fetch.args(archive()))?;
-    let half = target_folder()?.join("aarch64-python.half");
+    let half = target_folder()?.join("aarch64-debian.half");
     let _ = fs::remove_dir_all(&half);
     for deb in files_in(&fetched.path().join("var/cache/apt/archives"))? {
         if deb.extension().is_some_and(|end| end == "deb") {

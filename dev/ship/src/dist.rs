@@ -168,7 +168,7 @@ fn linked(
     run(there(&["./user"]).env("LD_LIBRARY_PATH", at("lib")))
 }
 
-pub(super) const USER: &str = r#"
+const USER: &str = r#"
 #include <kumiki/spawn.h>
 #include <stddef.h>
 #include <sys/wait.h>

@@ -104,6 +104,7 @@ pub fn release(work: Work) -> Result<ExitCode> {
 fn make() -> Result<()> {
     package::package(&[], true)?;
     dist::dist()?;
+    dist::wheel_alone(Arch::Arm)?;
     musl::dist(Arch::X86)?;
     musl::dist(Arch::Arm)?;
     deb::deb()?;
@@ -217,18 +218,30 @@ fn files() -> Result<Vec<PathBuf>> {
 /// Kinds of files that are shipped and are not among them, with the chore that makes it.
 fn missing(files: &[PathBuf]) -> Vec<&'static str> {
     let shipped = [
-        ("-linux-gnu.tar.gz", "the tarball (cargo xtask dist)"),
-        ("x86_64-linux-musl.tar.gz", "the static tarball (cargo xtask dist --musl)"),
-        ("aarch64-linux-musl.tar.gz", "that for aarch64 (cargo xtask dist --musl --arch aarch64)"),
-        ("-none-manylinux", "the wheel (cargo xtask dist)"),
-        ("musllinux_1_2_x86_64.whl", "the wheel for musl (cargo xtask dist --musl)"),
-        ("musllinux_1_2_aarch64.whl", "that for aarch64 (cargo xtask dist --musl --arch aarch64)"),
-        (".cdx.json", "lists of the programs' crates (cargo xtask dist)"),
-        (".deb", "Debian's packages (cargo xtask deb)"),
-        (SITE, "the site (cargo xtask release --make)"),
+        ("", "-linux-gnu.tar.gz", "the tarball (cargo xtask dist)"),
+        ("", "-x86_64-linux-musl.tar.gz", "the static tarball (cargo xtask dist --musl)"),
+        (
+            "",
+            "-aarch64-linux-musl.tar.gz",
+            "the static tarball for aarch64 (cargo xtask dist --musl --arch aarch64)",
+        ),
+        ("-manylinux", "_x86_64.whl", "the wheel (cargo xtask dist)"),
+        ("-manylinux", "_aarch64.whl", "the wheel for aarch64 (dist --wheel --arch aarch64)"),
+        ("-musllinux", "_x86_64.whl", "the wheel for musl (dist --wheel --musl)"),
+        (
+            "-musllinux",
+            "_aarch64.whl",
+            "the wheel for musl on aarch64 (dist --wheel --musl --arch aarch64)",
+        ),
+        ("", ".cdx.json", "lists of the programs' crates (cargo xtask dist)"),
+        ("", ".deb", "Debian's packages (cargo xtask deb)"),
+        ("", SITE, "the site (cargo xtask release --make)"),
     ];
-    let is_there = |part: &str| files.iter().any(|file| file.to_string_lossy().contains(part));
-    shipped.iter().filter(|(part, _)| !is_there(part)).map(|(_, what)| *what).collect()
+    let names: Vec<_> = files.iter().map(|file| file.to_string_lossy()).collect();
+    let is_there =
+        |part: &str, end: &str| names.iter().any(|name| name.contains(part) && name.ends_with(end));
+    let missing = shipped.iter().filter(|(part, end, _)| !is_there(part, end));
+    missing.map(|(_, _, what)| *what).collect()
 }
 
 /// `SHA256SUMS` of all that is in the folder.
@@ -283,6 +296,24 @@ mod tests {
             "{inherits}"
         );
         assert_eq!(inheriting(&inherits), inherits);
+    }
+
+    #[test]
+    fn a_wheel_for_each_platform_is_asked_for() {
+        let wheels = [
+            "manylinux_2_34_x86_64",
+            "manylinux_2_34_aarch64",
+            "musllinux_1_2_x86_64",
+            "musllinux_1_2_aarch64",
+        ];
+        let files = wheels.map(|name| PathBuf::from(format!("kumiki-0.1.0-py3-none-{name}.whl")));
+        let asked =
+            |files: &[PathBuf]| missing(files).iter().filter(|what| what.contains("wheel")).count();
+        assert_eq!(asked(&[]), 4);
+        for n in 0..files.len() {
+            assert_eq!(asked(&files[n..=n]), 3, "{}", files[n].display());
+        }
+        assert_eq!(asked(&files), 0);
     }
 
     #[test]

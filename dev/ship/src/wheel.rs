@@ -132,7 +132,7 @@ pub(super) fn taken_for(wheel: &Path, platform: &str) -> Result<()> {
     taken_for_into(wheel, platform, folder.path())
 }
 
-/// The same into this folder.
+/// Has pip install it into this folder for a platform that this machine is not.
 pub(super) fn taken_for_into(wheel: &Path, platform: &str, folder: &Path) -> Result<()> {
     let output = installed_for(platform, wheel, folder)?;
     let said = String::from_utf8_lossy(&output.stderr);

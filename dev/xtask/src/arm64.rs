@@ -55,7 +55,7 @@ const PROGRAMS_LEFT_OUT: [(&str, &str); 2] = [
 /// Time that one test program may take.
 const LIMIT: Duration = Duration::from_secs(1200);
 
-/// What the programs do, as a script of the machine's busybox; each line is told as it ends well.
+/// Uses of the programs, each a script of the machine's busybox.
 const USES: [(&str, &str); 6] = [
     ("kumiki doctor", "kumiki doctor >doctor; [ -s doctor ]"),
     (
@@ -224,7 +224,7 @@ fn verdict(machine: &Machine, what: &str, words: &[&str]) -> Result<(String, boo
     Ok((format!("{what}, {seconds} s{said}"), good))
 }
 
-/// What a test program says of itself at its end.
+/// Result that a test program says of itself at its end.
 fn summary(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stdout);
     let line = text.lines().rev().find_map(|line| line.strip_prefix("test result: "));

@@ -165,11 +165,11 @@ enum Chore {
         /// Makes a tarball of static programs for any x86-64 Linux instead, tried in a root with nothing else
         #[arg(long)]
         musl: bool,
-        /// Of `--musl` and `--wheel`: for this processor; what is for aarch64 is tried in an emulator
+        /// Processor that `--musl` and `--wheel` make it for; what is for aarch64 is tried in an emulator
         #[arg(long, value_name = "ARCH")]
         arch: Option<ship::arch::Arch>,
-        /// Makes and tries the wheel alone, which takes some minutes
-        #[arg(long, conflicts_with = "musl")]
+        /// Makes and tries the wheel alone, which takes some minutes; with `--musl` that of musl
+        #[arg(long)]
         wheel: bool,
     },
     /// Builds Debian's packages without network, and their source package, and has lintian judge both
@@ -299,6 +299,9 @@ fn carried_out(chore: Chore) -> Result<ExitCode> {
         Chore::Release { .. } => release::release(release::Work::Try),
         Chore::Package { tests, release } => package::package(&tests, release),
         Chore::Install(place) => ship::install::install(&place),
+        Chore::Dist { musl: true, wheel: true, arch } => {
+            ship::musl::wheel_alone(arch.unwrap_or_default())
+        }
         Chore::Dist { musl: true, arch, .. } => ship::musl::dist(arch.unwrap_or_default()),
         Chore::Dist { wheel: true, arch, .. } => ship::dist::wheel_alone(arch.unwrap_or_default()),
         Chore::Dist { arch: Some(arch), .. } if arch != Default::default() => {

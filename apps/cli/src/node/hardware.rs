@@ -4,7 +4,7 @@
 //! step begins: of a machine that does not come back it says in which.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,8 +12,10 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
+use kumiki_sys::sentence::with_causes;
 use serde::Serialize;
 
+use crate::destination::{Destination, STDOUT};
 use crate::{Verdict, output};
 
 /// Name of the image and of the node.
@@ -88,6 +90,10 @@ pub(super) fn run(args: &TryArgs) -> Result<Verdict> {
         "a node's kernel reaches the whole machine, which may hang or be reset: on one that you can afford to \
          lose, add --yes (docs/nodes-on-hardware.md)"
     );
+    ensure!(
+        args.output != Path::new(STDOUT),
+        "--output {STDOUT}: the record has to be on a disk before each step; name a file"
+    );
     let mut log = KernelLog::from_now()?;
     let record = Record {
         version: env!("CARGO_PKG_VERSION"),
@@ -97,7 +103,12 @@ pub(super) fn run(args: &TryArgs) -> Result<Verdict> {
         good: false,
     };
     let mut session = Session { record, file: &args.output };
-    let good = steps(args).into_iter().all(|words| session.step(&words).is_ok_and(|good| good));
+    let good = steps(args).into_iter().all(|words| {
+        session.step(&words).unwrap_or_else(|error| {
+            output::talk(with_causes(error.as_ref()));
+            false
+        })
+    });
     if !good {
         // What a failed step has left; that nothing is there is no fault.
         let _ = session.step(&["node", "logs", NAME].map(str::to_owned));
@@ -173,12 +184,17 @@ impl Session<'_> {
         Ok(good)
     }
 
-    /// Has the record as it is on the disk.
+    /// Has the record as it is on the disk, beside its predecessor until it is whole: the machine may stop at any time.
     fn keep(&self) -> Result<()> {
-        let at = || format!("writing {}", self.file.display());
-        let mut file = File::create(self.file).with_context(at)?;
-        serde_json::to_writer_pretty(&mut file, &self.record).with_context(at)?;
-        file.write_all(b"\n").and_then(|()| file.sync_all()).with_context(at)
+        Destination::new(self.file)?.write(|out| -> Result<()> {
+            serde_json::to_writer_pretty(&mut *out, &self.record)?;
+            Ok(out.write_all(b"\n")?)
+        })?;
+        // Else its name may still be the predecessor's.
+        let folder = self.file.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new("."));
+        let synced = File::open(folder).and_then(|folder| folder.sync_all());
+        synced.with_context(|| format!("syncing {}", folder.display()))
     }
 }
 

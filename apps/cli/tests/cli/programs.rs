@@ -38,7 +38,8 @@ fn each_has_the_command_s_version_and_says_what_it_is_for() {
 #[test]
 fn a_trace_that_cannot_be_written_is_refused_by_each_that_has_events() {
     let why = if cfg!(feature = "trace") { "no/where" } else { "`trace`" };
-    for (program, words) in [(NODED, "ask"), (env!("CARGO_BIN_EXE_kumiki"), "doctor")] {
+    let kumiki = env!("CARGO_BIN_EXE_kumiki");
+    for (program, words) in [(NODED, "ask"), (AGENT, "--version"), (kumiki, "doctor")] {
         let mut command = Command::new(program);
         let output = command.arg(words).env("KUMIKI_TRACE", "no/where").output().unwrap();
         let text = String::from_utf8(output.stderr).unwrap();

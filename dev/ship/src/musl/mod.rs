@@ -78,3 +78,12 @@ pub fn dist(arch: Arch) -> Result<ExitCode> {
     println!("made below {}", folder.display());
     Ok(ExitCode::SUCCESS)
 }
+
+/// Makes the wheel alone below `target/dist-files`, and tries it.
+pub fn wheel_alone(arch: Arch) -> Result<ExitCode> {
+    let folder = target_folder()?.join("dist-files");
+    fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+    let wheel = wheel::wheel(&Tools::ready(arch)?, &folder)?;
+    println!("made {}", wheel.display());
+    Ok(ExitCode::SUCCESS)
+}

@@ -4,10 +4,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::arm::EMULATOR;
 use crate::run::{program, read, run};
-
-/// Emulator of user programs for aarch64.
-pub(super) const EMULATOR: &str = "qemu-aarch64-static";
 
 /// Runs the programs for aarch64 in the emulator, which starts no program of that processor for another one: `kumiki`
 /// measures and compares in the lab's machine alone (`cargo xtask test arm64`). Disk usage beside du's own, a file by HTTP, a key.

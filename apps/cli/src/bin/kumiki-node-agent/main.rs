@@ -20,7 +20,9 @@ use kumiki_sys::sentence::with_causes;
 use words::{Order, parse};
 
 fn main() -> ExitCode {
-    match parse(std::env::args_os().skip(1).collect::<Vec<OsString>>()).and_then(run) {
+    let words = std::env::args_os().skip(1).collect::<Vec<OsString>>();
+    let heard = kumiki_sys::event::to_file().map_err(anyhow::Error::from);
+    match heard.and_then(|()| parse(words)).and_then(run) {
         Ok(code) => code,
         Err(error) => {
             say(format_args!("{}", with_causes(error.as_ref())));
