@@ -202,11 +202,8 @@ impl<O: Job + Send + 'static> Pending<O> {
 
     /// Gives the end away.
     fn end(&mut self) -> Outcome<O> {
+        let ret_val = self.returned();
         let body = self.body.take().expect("the end of a request is given away once");
-        let ret_val = match body.base().ended() {
-            Some(TaskEnd::Returned(ret_val)) => Some(ret_val),
-            _ => None,
-        };
         // SAFETY: it has ended, with this result, or has not been placed; in a
         // child of fork(2) the parent's threads work on the parent's copy.
         let taken = unsafe { body.take(ret_val) };

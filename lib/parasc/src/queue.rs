@@ -52,6 +52,11 @@ impl Queue {
         task
     }
 
+    /// All that wait, claimed one after the other.
+    pub(crate) fn claimed(&self) -> impl Iterator<Item = Arc<dyn Task>> {
+        std::iter::from_fn(|| self.pop()).filter(|task| task.base().claim())
+    }
+
     /// True if a request may wait.
     #[inline(always)]
     pub(crate) fn any(&self) -> bool {

@@ -61,7 +61,8 @@ impl WayCosts {
 struct Level {
     mean: Mean,
     /// Shared calls, those before a probe a little less, and how long the requesting thread
-    /// waited for others at the end of their batches: some wait long, and a probe sees few.
+    /// waited for others at the end of their batches, which is in no other figure: some wait long, and a
+    /// probe sees few.
     waits: WayCosts,
     /// The part of a shared batch that the requesting thread keeps, once others have helped.
     own: Option<f32>,
@@ -77,37 +78,43 @@ fn level(threads: usize) -> usize {
 /// Step from a level to the next, its rival.
 #[derive(Clone, Copy, Debug, Default)]
 struct LevelStep {
-    /// Verdicts of probes for the rival, the last ones most: logarithms.
+    /// Verdicts of probes for the rival, the last ones most: logarithms, and the sum of their weights.
     favour: f32,
-    /// Verdict of the last one.
-    gain: f32,
+    weight: f32,
     /// True if there was one.
     is_judged: bool,
     /// Sum of the ticks spent at which the next probe is due.
     due: f64,
     /// Probes in a row that changed nothing.
     doublings: u32,
-    /// Ticks without a probe after the last loss, and the sum of the ticks spent until which another
-    /// loss is of the same kind.
+    /// Ticks for which it was left after the last loss, and the sum of the ticks spent until then. A loss
+    /// within as long again is of the same kind.
     pause: f32,
-    alike: f64,
+    left_until: f64,
 }
 
 impl LevelStep {
     /// A step of which nothing is known, to be probed at `due`.
     fn expected(due: f64) -> Self {
         let favour = -EXPECTED.ln();
-        LevelStep { favour, gain: favour, due, ..LevelStep::default() }
+        LevelStep { favour, weight: 1.0, due, ..LevelStep::default() }
     }
 
-    fn takes(&self) -> bool {
-        self.favour > 0.0
+    /// Part of the lower level's time that the rival takes, but for its waits.
+    fn part(&self) -> f32 {
+        (-self.favour / self.weight).exp()
+    }
+
+    /// True if the rival is faster, but for its waits.
+    fn is_faster(&self) -> bool {
+        self.is_judged && self.favour > 0.0
     }
 
     /// Takes a verdict. What is expected counts beside it on the first step only.
     fn judge(&mut self, gain: f32, is_first: bool) {
-        let kept = if self.is_judged || is_first { KEPT * self.favour } else { 0.0 };
-        *self = LevelStep { favour: kept + gain, gain, is_judged: true, ..*self };
+        let kept = if self.is_judged || is_first { KEPT } else { 0.0 };
+        let (favour, weight) = (kept * self.favour + gain, kept * self.weight + 1.0);
+        *self = LevelStep { favour, weight, is_judged: true, ..*self };
     }
 
     /// Sets when the next probe is due, after `spent` and one that `agrees` with what was believed
@@ -116,6 +123,15 @@ impl LevelStep {
         self.doublings = if agrees { (self.doublings + 1).min(PART.ilog2()) } else { 0 };
         let pause = (lost * PART as f32).max(means.wake());
         self.due = spent + f64::from(pause * (1 << self.doublings) as f32);
+    }
+
+    /// Leaves it for a while, as its rival's waits have lost so much.
+    fn pause(&mut self, lost: f32, spent: f64) {
+        let is_alike = spent < self.left_until + f64::from(self.pause);
+        let again = if is_alike { 2.0 * self.pause } else { 0.0 };
+        self.pause = again.clamp(lost * PART as f32, lost * (PART * PART / 2) as f32);
+        self.left_until = spent + f64::from(self.pause);
+        self.due = self.left_until;
     }
 }
 
@@ -141,10 +157,12 @@ struct Probe {
 }
 
 /// One key's costs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct KeyCosts {
     levels: [Level; STEPS + 1],
     steps: [LevelStep; STEPS],
+    /// The level that batches are for.
+    used: usize,
     /// Ticks of a call of the last measured batch.
     last: f32,
     /// Plain calls that were timed, until there are enough.
@@ -169,25 +187,16 @@ impl KeyCosts {
             Prior::Sleeps => (Way::Pool, PART as usize),
             _ => (Way::Shared, 0),
         };
-        KeyCosts {
-            levels: [Level::default(); STEPS + 1],
-            steps: [LevelStep::expected(0.0); STEPS],
-            last: 0.0,
-            known,
-            rival,
-            probe: None,
-            waited: 0.0,
-            spent: 0.0,
-            repeats: 0,
-            threads: 2,
-        }
+        let steps = [LevelStep::expected(0.0); STEPS];
+        KeyCosts { steps, known, rival, threads: 2, ..KeyCosts::default() }
     }
 
     /// Makes it from that of batches of another size, or beside other work or not.
     pub(super) fn anew(&self) -> Self {
         let mut entry = KeyCosts { probe: None, spent: 0.0, repeats: 0, ..self.clone() };
         entry.levels.iter_mut().for_each(|level| level.waits = WayCosts::default());
-        entry.steps.iter_mut().for_each(|step| (step.due, step.doublings) = (0.0, 0));
+        let steps = entry.steps.iter_mut();
+        steps.for_each(|it| *it = LevelStep { due: 0.0, left_until: 0.0, doublings: 0, ..*it });
         entry
     }
 
@@ -195,23 +204,37 @@ impl KeyCosts {
     fn expect(&mut self, rival: Way) {
         (self.rival, self.probe, self.waited) = (rival, None, 0.0);
         self.levels[1..].iter_mut().for_each(|it| *it = Level { own: it.own, ..Level::default() });
-        self.steps = [LevelStep::expected(self.spent); STEPS];
+        (self.steps, self.used) = ([LevelStep::expected(self.spent); STEPS], 0);
     }
 
-    /// The level that probes have led to, of `most`.
-    fn reached(&self, most: usize) -> usize {
-        let steps = self.steps[..most].iter();
-        steps.take_while(|step| step.is_judged && step.takes()).count()
+    /// True if the rival of a step is used, or expected to be.
+    fn takes(&self, at: usize) -> bool {
+        at < self.used || !self.steps[at].is_judged
     }
 
-    /// The step to be taken, or looked at: up from the level that is reached, as long as nothing is
+    /// Uses the cheapest of the levels that probes have led to, each with its waits.
+    fn weigh(&mut self) {
+        let mut ticks = self.levels[0].mean.ticks;
+        let (mut least, mut waits) = (ticks, 0.0_f32);
+        self.used = 0;
+        for (at, step) in self.steps.iter().enumerate().take_while(|(_, step)| step.is_faster()) {
+            ticks *= step.part();
+            // More threads make nobody wait less: where it looks so, too few batches were seen.
+            waits = waits.max(self.levels[at + 1].waits.each());
+            if ticks + waits < least {
+                (self.used, least) = (at + 1, ticks + waits);
+            }
+        }
+    }
+
+    /// The step to be taken, or looked at: up from the level that is used, as long as nothing is
     /// known of that; else the one whose probe is due.
     fn step(&self, means: Means) -> usize {
         let most = if self.rival == Way::Pool { 1 } else { level(means.most).max(1) };
         if let Some(probe) = self.probe.filter(|probe| probe.step < most) {
             return probe.step;
         }
-        let up = self.reached(most);
+        let up = self.used.min(most);
         let is_due =
             |step: usize| !self.steps[step].is_judged || self.spent >= self.steps[step].due;
         match up.checked_sub(1) {
@@ -258,7 +281,7 @@ impl KeyCosts {
             return self.probe(at, calls, means, helpers);
         }
         self.probe = None;
-        let takes = self.steps[at].takes();
+        let takes = self.takes(at);
         if shares && !helpers.come(means, high) {
             let awake = self.awake(at, means, helpers);
             // Where the lower level is the better one as far as is known, a wake is for a
@@ -266,7 +289,9 @@ impl KeyCosts {
             let asleep = (high - 1).saturating_sub(means.hot).max(1) as f32;
             let probes = f64::from(means.wake() * asleep) * f64::from(PART);
             let probes = self.spent >= self.steps[at].due + probes;
-            let wanted = if takes || probes || at == 0 { high } else { low };
+            let called = helpers.woken && at > 0;
+            let climbs = takes || probes || at == 0 || (called && self.threads > low);
+            let wanted = if climbs { high } else { low };
             // One by each that is awake: those that spin would sleep while this thread wakes many.
             let threads = wanted.min(2 + 2 * means.hot);
             helpers.missed += match takes || awake < at {
@@ -276,7 +301,6 @@ impl KeyCosts {
             };
             if wanted == 1 << awake || !helpers.wakes(means) {
                 // Those that were woken stay awake until all are, and those that were called are on the way.
-                let called = helpers.woken && at > 0;
                 let spin = wanted.min(if called { self.threads } else { 1 + means.hot });
                 return match spin > 1 << awake && (called || helpers.come(means, spin)) {
                     true => Choice { measure: false, ..self.shared_by(spin, calls) },
@@ -374,8 +398,7 @@ impl KeyCosts {
     /// below it, where the step is not worth it.
     fn saves(&self, at: usize, awake: usize, calls: usize) -> f32 {
         let (step, ticks) = (&self.steps[at], |at: usize| self.levels[at].mean.ticks);
-        let gain = step.gain.max(step.favour / 4.0);
-        let part = if step.takes() || at == 0 { (-gain).exp() } else { 1.0 };
+        let part = if self.takes(at) || at == 0 { step.part() } else { 1.0 };
         let saves = ticks(awake) - ticks(at) * part;
         // On the way up a part of what is saved by now goes into the next look.
         let spare = if step.is_judged { saves } else { (ticks(0) - ticks(awake)) / SLEEPS };
@@ -384,7 +407,7 @@ impl KeyCosts {
 
     pub(super) fn pass(&mut self, batches: u32, calls: usize, helpers: &mut Helpers) {
         self.spent += f64::from(self.levels[0].mean.ticks * calls as f32 * batches as f32);
-        if self.rival == Way::Shared && self.steps[0].takes() {
+        if self.rival == Way::Shared && self.takes(0) {
             helpers.missed += self.saves(0, 0, calls) * batches as f32;
         }
     }
@@ -407,7 +430,8 @@ impl KeyCosts {
             self.keep(sample);
         }
         let at = level(sample.threads);
-        let moved = self.levels[at].mean.add(each);
+        let waited = if way == Way::Shared { self.waited.min(ticks - 1.0) } else { 0.0 };
+        let moved = self.levels[at].mean.add((ticks - waited) / sample.calls as f32);
         match self.probe.take() {
             Some(probe) => self.compare(probe, at, sample, means),
             None if moved => {
@@ -421,7 +445,7 @@ impl KeyCosts {
         }
         let rival = if sample.slept == Some(true) && means.pool { Way::Pool } else { Way::Shared };
         // What was not slept in may have been a probe's one call beside many that sleep.
-        let better = !self.steps[0].takes() || rival == Way::Pool;
+        let better = !self.takes(0) || rival == Way::Pool;
         if plain && self.probe.is_none() && self.rival != rival && better {
             self.expect(rival);
         }
@@ -452,17 +476,13 @@ impl KeyCosts {
             self.probe = Some(probe);
             return;
         }
-        let levels = &mut self.levels[step..step + 2];
-        let plain = probe.plain.each() + levels[0].waits.each();
-        let rival = probe.rival.each() + levels[1].waits.each();
-        for level in levels {
+        let (plain, rival) = (probe.plain.each(), probe.rival.each());
+        for level in &mut self.levels[step..step + 2] {
             level.waits = level.waits.kept(1.0 - 1.0 / PART as f32);
             level.mean.seen = level.mean.ticks;
         }
         self.levels[step + 1].probed = probe.rival;
-        let is_first = step == 0;
-        let step = &mut self.steps[step];
-        let taken = step.takes();
+        let (is_first, taken) = (step == 0, self.takes(step));
         // Of the way that is not taken.
         let lost =
             if taken { (plain - rival) * probe.made[0] } else { (rival - plain) * probe.made[1] };
@@ -470,23 +490,29 @@ impl KeyCosts {
         let lower = if is_first { ticks } else { probe.plain.ticks };
         let asleep = !sleeps && !probe.wakes && lower > means.sleep;
         let lost = lost.max(0.0) + if asleep { means.sleep * (1 << at) as f32 } else { 0.0 };
-        step.judge((plain / rival).ln().clamp(-1.0, 1.0), is_first);
-        step.settle(taken == (plain > rival), lost, self.spent, means);
+        let agrees = taken == (plain > rival);
+        self.steps[step].judge((plain / rival).ln().clamp(-1.0, 1.0), is_first);
+        self.steps[step].settle(agrees, lost, self.spent, means);
+        if !taken {
+            // What made them wait may be over.
+            self.levels[step + 1].waits = WayCosts::default();
+        }
+        self.weigh();
     }
 
-    /// Notes that sharing has lost so much that it pauses: as good as a probe.
-    pub(super) fn lost(&mut self, ticks: f32, threads: usize, means: Means) {
-        let at = level(threads).max(1) - 1;
-        let step = &mut self.steps[at];
-        let before = step.takes();
-        step.judge(-1.0, at == 0);
-        // Twice, as who finds out anew pays for probes and wakes beside the next such loss.
-        let lost = if step.takes() { 0.0 } else { 2.0 * ticks };
-        step.settle(!before, lost, self.spent, means);
-        let again = if self.spent < step.alike { 2.0 * step.pause } else { 0.0 };
-        step.pause = again.clamp(lost * PART as f32, lost * (PART * PART / 2) as f32);
-        step.due = step.due.max(self.spent + f64::from(step.pause));
-        step.alike = step.due + f64::from(step.pause);
+    /// Notes that sharing has lost so much that it is weighed anew; true if it is done by fewer from now on.
+    pub(super) fn lost(&mut self, ticks: f32, threads: usize) -> bool {
+        let (at, before) = (level(threads).max(1), self.used);
+        // Expected, but not with this.
+        (self.steps[at - 1].is_judged, self.used) = (true, before.max(at));
+        self.weigh();
+        let fell = self.used < before.max(at);
+        if fell {
+            // Twice, as who finds out anew pays for probes and wakes beside the next such loss.
+            self.steps[self.used].pause(2.0 * ticks, self.spent);
+            self.probe = None;
+        }
+        fell && self.used > 0
     }
 
     /// Its calls sleep by now: their rival is the pool, and the next plain ones are watched.
@@ -507,13 +533,11 @@ impl KeyCosts {
         }
         self.waited = end.waited as f32;
         let (plain, at) = (self.levels[0].mean.ticks, level(end.threads));
-        // A longer one is for the account.
-        let most = plain * end.calls as f32;
-        self.levels[at].waits.add(end.calls, self.waited.min(most));
+        self.levels[at].waits.add(end.calls, self.waited);
         // Of batches that began with a wake probes alone tell.
         let most = match end.woke {
             true => self.saves(at.saturating_sub(1), 0, end.calls),
-            false => most - self.levels[at].mean.ticks * end.calls as f32,
+            false => (plain - self.levels[at].mean.ticks) * end.calls as f32,
         };
         (plain, most.max(0.0))
     }

@@ -56,14 +56,13 @@ impl Helpers {
     }
 
     /// Notes how a shared batch ended, of which a plain call takes `plain` and which has saved `most`
-    /// at most; returns how many ticks were lost if there is a pause now.
+    /// at most; returns how many ticks were lost if that is many.
     #[inline]
     pub(super) fn shared(
         &mut self,
         end: Sample,
         (plain, most): (f32, f32),
         means: Means,
-        now: impl Fn() -> u64,
     ) -> Option<f32> {
         // Calls take longer where two threads make them: what others made is not all saved.
         let saved = (plain * end.helped as f32).min(most);
@@ -79,14 +78,17 @@ impl Helpers {
             self.alone += plain * end.calls as f32;
         }
         let lost = -self.account;
-        let pauses = lost > SLEEPS * means.sleep;
-        if pauses {
-            let again = self.saved < lost;
-            let longer = (2.0 * self.pause).min(PART as f32 * lost);
-            self.pause = if again { longer.max(lost) } else { lost };
-            self.until = Some(now().wrapping_add(self.pause as u64));
-            (self.account, self.saved) = (0.0, 0.0);
-        }
-        pauses.then_some(lost)
+        (lost > SLEEPS * means.sleep).then_some(lost)
+    }
+
+    /// Takes a loss off the account. Where less was saved since the last one, nothing is shared for a
+    /// while, unless what has lost is shared by `fewer` from now on.
+    pub(super) fn loses(&mut self, lost: f32, fewer: bool, now: u64) {
+        self.pause = match !fewer && self.saved < lost {
+            true => (2.0 * self.pause).clamp(lost, PART as f32 * lost),
+            false => 0.0,
+        };
+        self.until = Some(now.wrapping_add(self.pause as u64));
+        (self.account, self.saved) = (0.0, 0.0);
     }
 }

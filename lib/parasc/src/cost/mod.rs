@@ -4,11 +4,11 @@
 //! |---|---|
 //! | 1 | A batch is made *plainly* by its requesting thread, *shared* with the threads that spin on other cpus, or made by the *pool*. One call is plain, and so is what changes the address space. |
 //! | 2 | What is learnt is kept by a [`CostKey`]: the call and the size of the batch, beside other work or not, and whether threads of the program serve, too. The first 32 calls of a key are made plainly and timed; a key of a new size starts from the nearest size of the same call, and is probed at once. |
-//! | 3 | A key has one rival of the plain way: shared by two threads, or the pool if its calls sleep. `favour` = ¾ `favour` + ln(plain ÷ rival), that within ±1, for each probe; above 0 the rival is taken. It starts at what a rival is expected to save. Where two threads are taken, four are their rival, and so on to all there are, the nearest first: each *step* has a favour of its own, which begins with its first probe, and the step up from where these have led is probed at once, its lower level by what that took as the rival just before. Once it is known, it and the step below are probed when they are due. |
-//! | 4 | A probe is two halves of one batch, the rival's first; of batches below 32 calls, 64 on the second step and so on, whole ones, the rival's in a row and then the plain ones. The first turn of each way does not count, as it fetches what the other cpu has used, unless half a batch takes longer than a sleep. It is over when plain calls that count have taken half a wake. The rival's waits for others at the end count as in the mean of the shared batches of some 32 probes, each up to a batch's own time. It shares only while a thread spins and has helped with the last shared batch. Where each batch needs a wake of its own, the rival's half begins with one, half of which counts. |
-//! | 5 | The next probe waits until 32 times what the last one lost has been spent on the key, and a wake at least; twice that for each probe that changed nothing, up to 32 times. After a loss that pauses (rule 7) it is twice as long as after the last one, up to 16 times, if that came within as long again. Half of that patience is gone when the mean of the taken way moves by half. |
+//! | 3 | A key has one rival of the plain way: shared by two threads, or the pool if its calls sleep. `favour` = ¾ `favour` + ln(plain ÷ rival), that within ±1, for each probe; above 0 the rival is faster. It starts at what a rival is expected to save. Where two threads are taken, four are their rival, and so on to all there are, the nearest first: each *step* has a favour of its own, which begins with its first probe, and the step up from the number that is used is probed at once, its lower level by what that took as the rival just before. Once it is known, it and the step below are probed when they are due. Used is the number, of those that faster steps lead to, whose calls cost least: the mean verdicts up to it, and the waits of its batches, no less than those of fewer threads. |
+//! | 4 | A probe is two halves of one batch, the rival's first; of batches below 32 calls, 64 on the second step and so on, whole ones, the rival's in a row and then the plain ones. The first turn of each way does not count, as it fetches what the other cpu has used, unless half a batch takes longer than a sleep. It is over when plain calls that count have taken half a wake. Waits for others at the end are left out: each number has a mean of its own of them, of the shared batches of some 32 probes, which is forgotten when a number that is not used is probed again. It shares only while a thread spins and has helped with the last shared batch. Where each batch needs a wake of its own, the rival's half begins with one, half of which counts. |
+//! | 5 | The next probe waits until 32 times what the last one lost has been spent on the key, and a wake at least; twice that for each probe that changed nothing, up to 32 times. After a loss by which fewer threads share (rule 7) the step up is left for 32 times twice that loss; twice as long as the last time, up to 16 times, if that was over for less than as long again. Half of that patience is gone when the mean of the taken way moves by half. |
 //! | 6 | A sleeping thread is woken when what it would have saved, over all keys, has reached the price of a wake; the first one of a process that had one thread at the price of four sleeps. For a batch as many are woken as share it, each by another one of these; until there are enough for a step, all that spin share. On the way up a quarter of what sharing saves goes into the next wake. |
-//! | 7 | An account holds what sharing saved as far as is known, not more than the calls that others made, less wakes and waits for others at the end of a batch. Below minus four sleeps nothing is shared for as long as was lost; for twice the last such pause, up to 32 times the loss, if less than that was saved in between. |
+//! | 7 | An account holds what sharing saved as far as is known, not more than the calls that others made, less wakes and waits for others at the end of a batch. Below minus four sleeps the key is weighed anew (rule 3). If it goes on as before, or plainly, and less than the loss was saved since the last one, nothing is shared for as long as was lost; for twice the last such pause, up to 32 times the loss. |
 //! | 8 | Plain calls that are likely to take longer than four sleeps are watched: off the cpu for half of the time, by a switch of their own will, they sleep and the rival is the pool; else it is shared. A probe of the pool puts one plain call beside it. |
 //! | 9 | Batches shorter than 50,000 ticks repeat the last decision for so long, without a look at the clock. A shared one that nobody helped with asks at once. |
 //!
@@ -62,9 +62,10 @@ const KEPT: f32 = 0.75;
 pub(crate) const SLEEPS: f32 = 4.0;
 
 /// Way to run a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Way {
     /// The calls one after the other, by the requesting thread.
+    #[default]
     Plain,
     /// Run by it and the processing threads that spin on other cpus.
     Shared,
@@ -183,8 +184,9 @@ impl Costs {
         now: impl Fn() -> u64,
     ) {
         let each = self.known(key).shared(end);
-        if let Some(lost) = self.helpers.shared(end, each, means, now) {
-            self.known(key).lost(lost, end.threads, means);
+        if let Some(lost) = self.helpers.shared(end, each, means) {
+            let fewer = self.known(key).lost(lost, end.threads);
+            self.helpers.loses(lost, fewer, now());
         }
     }
 

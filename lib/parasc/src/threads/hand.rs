@@ -27,9 +27,7 @@ impl<'a> Hand<'a> {
     pub(crate) fn new(claim: &'a Claim, signals: Option<&'a Blocked>) -> Self {
         Hand { claim, signals, made: 0, ticks: Ticks::new() }
     }
-}
 
-impl Hand<'_> {
     /// True if this thread may die at a request, by a filter or, if it is the program's, whenever
     /// it likes: somebody must find out, also after the end.
     pub(super) fn may_die(&self, core: &Core) -> bool {

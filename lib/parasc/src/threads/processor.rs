@@ -49,7 +49,7 @@ pub(super) fn thread(core: &Arc<Core>, seat: &CpuSeat) {
     loop {
         serve(core, seat, &mut waiter, &mut hand);
         let ends = || core.area.is_terminated();
-        if !seat.post.retire(ends, || has_work(core, seat)) {
+        if !seat.post.retire(ends, || work(core, seat).is_some()) {
             return;
         }
     }
@@ -107,11 +107,6 @@ fn serve(core: &Arc<Core>, seat: &CpuSeat, waiter: &mut Waiter, hand: &mut Hand<
         queue::serve(core, QUICK, hand);
         worked = true;
     }
-}
-
-/// True if a request waits that [`serve`] would look at.
-fn has_work(core: &Core, seat: &CpuSeat) -> bool {
-    work(core, seat).is_some()
 }
 
 /// The first request for a call that is soon over. A loop as plain as this is short

@@ -13,7 +13,7 @@ use crate::core::Core;
 use crate::cost::PART;
 use crate::execute::call;
 use crate::primitive::fence;
-use crate::queue::QUICK;
+use crate::queue::{QUICK, Queue};
 use crate::task::{Task, TaskEnd};
 use kumiki_calls::Request;
 
@@ -119,11 +119,7 @@ fn serve_stranded(core: &Arc<Core>, queue: usize) {
     // Partner: the light fence in `Post::enter`, by which the other has taken the
     // seat for one with a thread. For the pool it is the lock of that.
     barrier::heavy();
-    while let Some(task) = core.queues[queue].pop() {
-        if task.base().claim() {
-            task.make(&core.rules);
-        }
-    }
+    core.queues[queue].claimed().for_each(|task| task.make(&core.rules));
     if queue == QUICK {
         help(core);
     }
@@ -131,12 +127,8 @@ fn serve_stranded(core: &Arc<Core>, queue: usize) {
 
 /// Answers every request of the queues that nobody has claimed: not executed.
 pub(crate) fn cancel_all(core: &Core) {
-    for queue in &core.queues {
-        while let Some(task) = queue.pop() {
-            if task.base().claim() {
-                task.base().end(TaskEnd::Cancelled);
-            }
-        }
+    for task in core.queues.iter().flat_map(Queue::claimed) {
+        task.base().end(TaskEnd::Cancelled);
     }
     let (line, mut made) = (core.area.line(PLACED), 0);
     while let Some(claimed) = line.next(made, 1) {

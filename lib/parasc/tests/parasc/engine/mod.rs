@@ -12,6 +12,7 @@ mod parting;
 mod signals;
 mod sleeping;
 mod together;
+mod walls;
 
 use std::sync::mpsc;
 use std::thread;
