@@ -1,9 +1,11 @@
 //! Which server is asked, and for how long.
 
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use kumiki_sys::cpuset::CpuSet;
 use kumiki_sys::fork::PerProcess;
+use kumiki_sys::topology::Topology;
 use rustix::process::Pid;
 
 use crate::outcome::{Answer, Refused, gone, pid_of};
@@ -15,11 +17,40 @@ const TRIES: usize = 3;
 
 /// This process's. A child of fork(2) has none: what its parent's makes are children of
 /// that.
-static SHARED: PerProcess<Mutex<SpawnServer>> = PerProcess::new();
+static SHARED: PerProcess<Shared> = PerProcess::new();
+
+/// Servers that a process's threads share, one for each NUMA node at most: a thread asks that of
+/// the node it runs on. So none is moved from node to node, with its memory on the one and its work on the
+/// other, and threads of two nodes do not wait for each other.
+#[derive(Debug)]
+struct Shared(Vec<(CpuSet, Mutex<SpawnServer>)>);
+
+impl Default for Shared {
+    fn default() -> Self {
+        Shared::of(Topology::cpus_of_nodes())
+    }
+}
+
+impl Shared {
+    /// Those of nodes with these cpus; one if there are none.
+    fn of(nodes: Vec<CpuSet>) -> Self {
+        let nodes = if nodes.is_empty() { vec![CpuSet::new()] } else { nodes };
+        Shared(nodes.into_iter().map(|cpus| (cpus, Mutex::default())).collect())
+    }
+
+    /// Number of the node of a cpu: the first one's, if no node is known to have it.
+    fn node(&self, cpu: usize) -> usize {
+        self.0.iter().position(|(cpus, _)| cpus.contains(cpu)).unwrap_or(0)
+    }
+
+    fn lock(&self, node: usize) -> MutexGuard<'_, SpawnServer> {
+        self.0[node].1.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// A spawn server for who has it: a thread that spawns much needs no lock then, and waits for
 /// no other thread's children. What [`Command::spawn`](crate::Command::spawn) uses where it needs
-/// one is a server that the process's threads share.
+/// one is a server that the process's threads share, those of one NUMA node.
 ///
 /// ```
 /// use kumiki_spawn::{Command, SpawnServer};
@@ -33,7 +64,7 @@ static SHARED: PerProcess<Mutex<SpawnServer>> = PerProcess::new();
 #[derive(Debug, Default)]
 pub struct SpawnServer(Option<Server>);
 
-/// Starts the server that the process's threads share, if it has none yet: for programs that
+/// Starts the server that the process's threads on this NUMA node share, if it has none yet: for programs that
 /// want it before they are large. Else it is started by the first
 /// [`Command`](crate::Command) that needs one: [`by_server`](crate::Command::by_server). Who gives up rights or is confined later has another one then:
 /// children of the first would have more than their parent.
@@ -49,11 +80,27 @@ fn no_server(error: io::Error) -> Refused {
     Refused { error, step: None, lacks_server: true }
 }
 
+/// Has the server of this thread's NUMA node do something; where there is none and none can be started, that of
+/// another node that runs.
 pub(crate) fn with_shared<T>(
-    f: impl FnOnce(&mut SpawnServer) -> Result<T, Refused>,
+    f: impl Fn(&mut SpawnServer) -> Result<T, Refused>,
 ) -> Result<T, Refused> {
-    let server = SHARED.get().map_err(os_error).map_err(no_server)?;
-    f(&mut server.lock().unwrap_or_else(PoisonError::into_inner))
+    let shared = SHARED.get().map_err(os_error).map_err(no_server)?;
+    let node = match shared.0.len() {
+        1 => 0,
+        _ => shared.node(rustix::thread::sched_getcpu()),
+    };
+    let refused = match f(&mut shared.lock(node)) {
+        Err(refused) if refused.lacks_server => refused,
+        answer => return answer,
+    };
+    for other in (0..shared.0.len()).filter(|other| *other != node) {
+        let mut server = shared.lock(other);
+        if server.runs() {
+            return f(&mut server);
+        }
+    }
+    Err(refused)
 }
 
 impl SpawnServer {
@@ -67,10 +114,15 @@ impl SpawnServer {
     /// # Errors
     /// No process, memory or descriptor is to be had.
     pub fn start(&mut self) -> io::Result<()> {
-        if !self.0.as_ref().is_some_and(Server::may_be_asked) {
+        if !self.runs() {
             self.replace(false)?;
         }
         Ok(())
+    }
+
+    /// True if it runs, and may be asked by the caller.
+    fn runs(&self) -> bool {
+        self.0.as_ref().is_some_and(Server::may_be_asked)
     }
 
     /// True if it runs, and its children of before are as those of now would be.
@@ -143,4 +195,21 @@ fn ask(server: &mut Server, takes: bool, write: &Write<'_, '_>) -> io::Result<Re
     let mut draft = server.draft(takes);
     write(&mut draft)?;
     Ok(server.ask(&draft.finish()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cpu_s_server_is_that_of_its_node() {
+        let nodes = |lists: &[&str]| {
+            Shared::of(lists.iter().map(|list| list.parse().expect("a list of cpus")).collect())
+        };
+        let two = nodes(&["0-3,8-11", "4-7"]);
+        assert_eq!([0, 3, 4, 7, 8, 11].map(|cpu| two.node(cpu)), [0, 0, 1, 1, 0, 0]);
+        // One that has come on line since.
+        assert_eq!(two.node(12), 0);
+        assert_eq!((nodes(&[]).0.len(), nodes(&[]).node(5)), (1, 0));
+    }
 }

@@ -22,6 +22,7 @@ mod filter;
 mod itself;
 mod kept;
 mod named;
+mod nodes;
 mod programs;
 mod refused;
 mod zygotes;

@@ -25,6 +25,21 @@ impl Topology {
         }
     }
 
+    /// Cpus of each NUMA node that has some, without a look at cores and caches; none if the kernel
+    /// was built without NUMA, or does not tell.
+    pub fn cpus_of_nodes() -> Vec<CpuSet> {
+        Self::cpus_of_nodes_from(Path::new("/sys/devices/system"))
+    }
+
+    /// The same of a tree as [`read_from`](Self::read_from) reads.
+    pub fn cpus_of_nodes_from(root: &Path) -> Vec<CpuSet> {
+        // Files alone: std panics where close(2) is refused after a look into a folder.
+        let dir = root.join("node");
+        let nodes = list(&dir.join("has_cpu")).ok().flatten().unwrap_or_default();
+        let cpus = |node| list(&dir.join(format!("node{node}/cpulist"))).ok().flatten();
+        nodes.iter().filter_map(cpus).collect()
+    }
+
     /// Reads a tree of the shape of `/sys/devices/system`, such as a recorded
     /// one.
     ///
