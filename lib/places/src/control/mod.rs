@@ -291,7 +291,9 @@ impl Control {
     /// Looks for a place: the nearest way first.
     fn find(&self, place: &str) -> Result<Road> {
         let inner = &self.inner;
-        let given = inner.lines.iter().find(|lines| lines.has(place));
+        // What has just been opened has yet to tell its places.
+        let has = |lines: &&Arc<Lines>| lines.all_places().iter().any(|one| one == place);
+        let given = inner.lines.iter().find(has);
         let here = || Net::new(&inner.engine, self.here());
         if let Some(lines) = given {
             // A node's place that is attached here, too, has a socket.

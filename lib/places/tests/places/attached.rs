@@ -250,3 +250,84 @@ fn what_the_other_kernel_says_is_untrusted() {
         assert_eq!(files(), 0);
     });
 }
+
+/// A frame at a socket.
+fn at_socket(number: u64, message: &[u8]) -> Vec<u8> {
+    let bytes = u32::try_from(message.len()).unwrap();
+    [&number.to_le_bytes()[..], &bytes.to_le_bytes(), message].concat()
+}
+
+/// Reads a frame whose head has so many bytes; its head.
+async fn read<const HEAD: usize>(from: &mut (impl AsyncReadExt + Unpin)) -> ([u8; HEAD], Vec<u8>) {
+    let mut head = [0; HEAD];
+    timeout(PATIENCE, from.read_exact(&mut head)).await.expect("it comes").unwrap();
+    let bytes = u32::from_le_bytes(head[HEAD - 4..].try_into().unwrap());
+    let mut message = vec![0; bytes as usize];
+    from.read_exact(&mut message).await.unwrap();
+    (head, message)
+}
+
+/// A place that moves says so and ends: without its word nobody would know where it is.
+#[test]
+fn what_a_place_there_answers_before_it_ends_comes_before_its_end() {
+    let host = unique("last-word");
+    let folder = kumiki_resource::published::folder().unwrap();
+    block_on(async {
+        let (stream, mut far) = duplex(1 << 16);
+        let mut near = Near::of(&host, stream);
+        for number in 1..200 {
+            let place = format!("{host}.core{number}");
+            far.write_all(&word(&Word::There { number, place: &place })).await.unwrap();
+            assert_eq!(near.there().await, place);
+            let path = folder.join(format!("{place}.place"));
+            let mut caller = tokio::net::UnixStream::connect(&path).await.unwrap();
+            caller.write_all(&at_socket(7, b"question")).await.unwrap();
+            let (head, question) = read::<16>(&mut far).await;
+            assert_eq!((&head[..4], &*question), (&number.to_le_bytes()[..], &b"question"[..]));
+            let asked = u64::from_le_bytes(head[4..12].try_into().unwrap());
+            let last = [frame(number, asked, b"answer"), word(&Word::Gone { number })].concat();
+            far.write_all(&last).await.unwrap();
+            assert_eq!(near.told().await, Attached::Gone(place));
+            assert!(!path.exists(), "another life of it may have its socket");
+            let mut rest = Vec::new();
+            timeout(PATIENCE, caller.read_to_end(&mut rest)).await.expect("it ends").unwrap();
+            assert_eq!(rest, at_socket(7, b"answer"), "{number}");
+        }
+    });
+}
+
+#[test]
+fn what_a_place_answers_before_it_ends_its_relay_passes_on() {
+    let far = Far::new("relayed");
+    block_on(async {
+        let (near, there) = duplex(1 << 20);
+        let (host, folder) = (far.host.clone(), far.folder());
+        tokio::spawn(async move {
+            let (from, to) = split(there);
+            relay(&host, Some(&folder), from, to).await.unwrap();
+        });
+        let (mut from, mut to) = split(near);
+        assert_eq!(&read::<16>(&mut from).await.0[..4], &[0; 4], "all have been told");
+        for number in 1..200_u32 {
+            let path = far.folder().join(format!("{}.core{number}.place", far.host));
+            let listener = tokio::net::UnixListener::bind(&path).unwrap();
+            // As a place's lock tells when somebody listens.
+            std::fs::write(path.with_extension("lock"), "").unwrap();
+            let (mut place, _) = timeout(PATIENCE, listener.accept()).await.unwrap().unwrap();
+            assert_eq!(&read::<16>(&mut from).await.0[..4], &[0; 4], "it is there");
+            // It wants news, is asked, answers, and ends with other questions unread, and more on their way.
+            assert!(read::<12>(&mut place).await.1.is_empty());
+            to.write_all(&frame(number, 1, b"question")).await.unwrap();
+            assert_eq!(read::<12>(&mut place).await.1, b"question");
+            let more: Vec<u8> = (2..50).flat_map(|n| frame(number, n, &[7; 300])).collect();
+            to.write_all(&more).await.unwrap();
+            place.write_all(&at_socket(1, b"answer")).await.unwrap();
+            drop((place, listener));
+            std::fs::remove_file(&path).unwrap();
+            to.write_all(&more).await.unwrap();
+            let (head, answer) = read::<16>(&mut from).await;
+            assert_eq!((&head[..4], &*answer), (&number.to_le_bytes()[..], &b"answer"[..]));
+            assert_eq!(&read::<16>(&mut from).await.0[..4], &[0; 4], "it has gone");
+        }
+    });
+}

@@ -17,8 +17,9 @@ use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, BufReader};
 use tokio::net::UnixStream;
 use tokio::sync::mpsc::{OwnedPermit, Sender, channel};
-use tokio::sync::{Semaphore, broadcast, oneshot};
+use tokio::sync::{Semaphore, broadcast, oneshot, watch};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use crate::error::Result;
 use crate::transport::bundle::{self, FRAMES, Frame, MOST_UNDER_WAY, RELAY, RelayMessage};
@@ -29,6 +30,8 @@ use crate::wire;
 
 /// Pause after a client could not be let in.
 const LOOK: Duration = Duration::from_millis(50);
+/// Time for which a client of a place that has gone may take its last answers.
+const LAST: Duration = Duration::from_secs(1);
 /// Requests of one client under way at a time, at most; the oldest is given up for one more.
 const MOST_OF_ONE: usize = 256;
 /// Clients of one place at a time, at most; more wait to be let in.
@@ -97,8 +100,27 @@ struct Attach<F> {
 /// One place there; dropped, it is gone here.
 struct Place {
     shared: Arc<AttachedState>,
-    /// Its socket and its clients.
-    tasks: JoinSet<()>,
+    /// Its socket, which gives its clients when it is closed.
+    socket: JoinSet<JoinSet<()>>,
+    /// True when the place has gone.
+    over: watch::Sender<bool>,
+}
+
+impl Place {
+    /// Closes its socket, so that another life of it may open one. Its clients have what it has answered, and then
+    /// their end; one that takes nothing is cut off after [`LAST`].
+    async fn end(mut self) -> JoinSet<()> {
+        self.over.send_replace(true);
+        // Whoever waits for an answer of it gets none any more.
+        self.shared.pending().clear();
+        self.socket.join_next().await.and_then(Result::ok).unwrap_or_default()
+    }
+}
+
+/// Waits for clients that are taking their last answers.
+async fn last_answers(mut clients: JoinSet<()>) {
+    let all = async { while clients.join_next().await.is_some() {} };
+    let _ = timeout(LAST, all).await;
 }
 
 struct AttachedState {
@@ -138,19 +160,21 @@ impl<F: Fn(Attached)> Attach<F> {
                     }
                 }
                 Ok(RelayMessage::Gone { number }) => {
-                    if let Some(mut place) = places.remove(&number) {
-                        // Before another life of it may open its socket.
-                        place.tasks.shutdown().await;
-                        (self.tell)(Attached::Gone(place.shared.name.clone()));
+                    if let Some(place) = places.remove(&number) {
+                        let name = place.shared.name.clone();
+                        tokio::spawn(last_answers(place.end().await));
+                        (self.tell)(Attached::Gone(name));
                     }
                 }
                 // Nobody here waits for it. A later version's.
                 Ok(RelayMessage::Told) | Err(_) => {}
             }
         }
-        for place in places.values_mut() {
-            place.tasks.shutdown().await;
+        let mut clients = JoinSet::new();
+        for (_, place) in places {
+            clients.spawn(last_answers(place.end().await));
         }
+        while clients.join_next().await.is_some() {}
     }
 
     /// Opens a socket for a place there.
@@ -179,10 +203,11 @@ impl<F: Fn(Attached)> Attach<F> {
             next: AtomicU64::new(NEWS + 1),
             news: broadcast::channel(MOST_NEWS).0,
         });
-        let mut tasks = JoinSet::new();
-        tasks.spawn(serve(door, Arc::clone(&shared)));
+        let (over, is_over) = watch::channel(false);
+        let mut socket = JoinSet::new();
+        socket.spawn(serve(door, Arc::clone(&shared), is_over));
         (self.tell)(Attached::There(name));
-        Some(Place { shared, tasks })
+        Some(Place { shared, socket, over })
     }
 }
 
@@ -216,8 +241,8 @@ impl AttachedState {
         }
     }
 
-    /// Passes one client's requests on, until it goes or the place has.
-    async fn attend(&self, client: u64, stream: UnixStream) {
+    /// Passes one client's requests on, until it goes or the place has: then it is given what was answered.
+    async fn attend(&self, client: u64, stream: UnixStream, mut over: watch::Receiver<bool>) {
         let (from, to) = stream.into_split();
         let (back, replies) = channel::<(u64, Bytes)>(MOST_OF_ONE);
         let (want, wanted) = oneshot::channel();
@@ -247,28 +272,47 @@ impl AttachedState {
                 }
             }
         };
-        tokio::select! {
-            () = sockets::deliver(to, replies, wanted, given) => {}
-            () = read => {}
-        }
+        let mut deliver = std::pin::pin!(sockets::deliver(to, replies, wanted, given));
+        let is_over = tokio::select! {
+            () = &mut deliver => false,
+            () = read => false,
+            _ = over.wait_for(|is_over| *is_over) => true,
+        };
         self.pending().retain(|_, asked| asked.client != client);
+        if is_over {
+            // It ends behind the last one.
+            drop(back);
+            deliver.await;
+        }
     }
 }
 
-/// Lets clients of a place in, until it is gone.
-async fn serve(door: Door, shared: Arc<AttachedState>) {
+/// Lets clients of a place in, until it is gone; gives those that there are then.
+async fn serve(
+    door: Door,
+    shared: Arc<AttachedState>,
+    mut over: watch::Receiver<bool>,
+) -> JoinSet<()> {
     let clients = Arc::new(Semaphore::new(MOST_CLIENTS));
     let mut tasks = JoinSet::new();
     let mut last = 0;
     loop {
         while tasks.try_join_next().is_some() {}
-        let Ok(permit) = Arc::clone(&clients).acquire_owned().await else { return };
-        match door.listener.accept().await {
+        let accepted = async {
+            // It is never closed.
+            let permit = Arc::clone(&clients).acquire_owned().await.ok();
+            (permit, door.listener.accept().await)
+        };
+        let (permit, accepted) = tokio::select! {
+            accepted = accepted => accepted,
+            _ = over.wait_for(|is_over| *is_over) => return tasks,
+        };
+        match accepted {
             Ok((stream, _)) if sockets::is_trusted(&stream) => {
                 last += 1;
-                let (shared, client) = (Arc::clone(&shared), last);
+                let (shared, client, over) = (Arc::clone(&shared), last, over.clone());
                 tasks.spawn(async move {
-                    shared.attend(client, stream).await;
+                    shared.attend(client, stream, over).await;
                     drop(permit);
                 });
             }

@@ -175,7 +175,8 @@ async fn pass(
     let write = async {
         while let Some((number, message)) = requests.recv().await {
             if sockets::write(&mut to, number, &message).await.is_err() {
-                return;
+                // It has ended: what it has answered before is still to be read, and then its end.
+                std::future::pending::<()>().await;
             }
         }
     };
