@@ -22,8 +22,12 @@ const COMPILER: [&str; 3] = ["rustc-web", "libstd-rust-web-dev", "rust-web-src"]
 const NEEDED: [&str; 2] = ["libstd-rust-web", "libllvm"];
 const ZIG: &str = "ziglang==0.17.1";
 
-/// Drops what rustc says of libgcc and glibc, and the target, which zig has under another name.
+/// Drops what rustc says of libgcc and glibc, and the target, which zig has under another name. The spawn server, which
+/// has no C library and a layout of its own, is linked as elsewhere: zig knows no `-z noseparate-code`.
 const LINKER: &str = r#"#!/bin/sh
+case " $* " in
+*" -nostartfiles "*) exec @GCC@ "$@" ;;
+esac
 n=$#
 while [ "$n" -gt 0 ]; do
     word=$1
@@ -66,6 +70,7 @@ impl Tools {
         let zig = tools.zig();
         let zig = zig.to_str().context("the target folder's name is not UTF-8")?;
         let linker = LINKER.replace("@ZIG@", zig).replace("@ARCH@", arch.name());
+        let linker = linker.replace("@GCC@", &arch.binutil("gcc"));
         tools.script(&tools.linker(), &linker)?;
         tools.script("ar", &format!("#!/bin/sh\nexec \"{zig}\" ar \"$@\"\n"))?;
         Ok(tools)
