@@ -11,6 +11,8 @@ mod devices;
 mod duel;
 mod elastic;
 mod faults;
+#[path = "../../../../lib/places/examples/five_places.rs"]
+mod five_places;
 mod functions;
 mod hardware;
 mod hotplug;
@@ -22,6 +24,7 @@ mod lent;
 mod machine;
 mod memory;
 mod modules;
+mod moved;
 mod one;
 mod pauses;
 mod places;

@@ -7,7 +7,7 @@ const ALLOW: &str = "list = true\n[kind.counter]\ncreate = true\ndestroy = true\
                      [kind.process]\ncreate = true\ndestroy = true\nparts = [\"*\"]\n";
 
 /// A host whose image brings the whole command, which a node's own is not.
-fn with_the_command() -> Option<Host> {
+pub(crate) fn with_the_command() -> Option<Host> {
     let host = Host::shared_without_image(Kind::Debian12)?;
     host.ok("kumiki image add deb --kernel /boot/vmlinux --guest-module osnode-guest.ko \
              --program /bin/kumiki");

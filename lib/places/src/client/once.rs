@@ -71,7 +71,12 @@ impl Inner {
         let mut answers: Vec<Option<Outcome>> = vec![None; serials];
         let has_effect = operations.iter().any(Operation::has_effect);
         let operations_end = operations.iter().any(Operation::ends_place);
-        let attempts = self.attempts(session, life, operations, &mut answers, deadline);
+        // What ends the place answers once: whoever asked again in between would not hear it.
+        let patience = match operations_end {
+            true => deadline.saturating_duration_since(Instant::now()) / 2,
+            false => PATIENCE,
+        };
+        let attempts = self.attempts(session, life, operations, &mut answers, (patience, deadline));
         let outcome = match has_effect {
             true => attempts.await,
             // That a place is not there must not be guessed of one that may have been ended by this.
@@ -98,7 +103,7 @@ impl Inner {
         life: u64,
         operations: Vec<Operation>,
         answers: &mut [Option<Outcome>],
-        deadline: Instant,
+        (mut patience, deadline): (Duration, Instant),
     ) -> Result<u64, Failure> {
         let leased = operations.iter().any(Operation::has_effect);
         let ticket = session.take(answers.len());
@@ -113,7 +118,6 @@ impl Inner {
         // Whether a copy of it may be under way, or have run.
         let mut sent = false;
         let mut bound: Option<Option<Held>> = None;
-        let mut patience = PATIENCE;
         let mut nobody: Option<Instant> = None;
         let mut waits_for_room: Option<Instant> = None;
         // Operations of one message; fewer where none of their answers has found room in a reply.

@@ -10,7 +10,7 @@ use kumiki_resource::Manager;
 use kumiki_sys::shm::Window;
 use tokio::io::BufReader;
 use tokio::net::UnixStream;
-use tokio::sync::mpsc::{Sender, UnboundedReceiver, channel};
+use tokio::sync::mpsc::{Sender, UnboundedReceiver, channel, unbounded_channel};
 use tokio::sync::{Notify, Semaphore, broadcast, oneshot};
 
 use crate::error::{Error, Result};
@@ -33,6 +33,11 @@ const REPLIES: usize = 16;
 /// Replies of a durable place that wait for its log, or for a client to take them, at most: as many go with one flush.
 const KEPT_REPLIES: usize = 256;
 
+/// Bytes of a request that is held beside what it says, about.
+const HELD: usize = 512;
+/// Bytes of one connection's requests that are held while a place stands still, at most: then the next ones wait there.
+const MOST_HELD: usize = 4 << 20;
+
 /// Turns of the other tasks before a place ends.
 const LAST: usize = 8;
 
@@ -41,6 +46,16 @@ const LAST: usize = 8;
 struct Back {
     number: u64,
     to: Sender<(u64, Bytes)>,
+}
+
+/// What has become of a client's request.
+enum Requested {
+    /// Its reply has been sent, or will be.
+    Answered,
+    /// It waits, as the place stands still.
+    Held(Bytes),
+    /// Nobody takes its reply.
+    Ended,
 }
 
 /// A place at its socket.
@@ -236,7 +251,10 @@ impl Here {
         let (give, given) = oneshot::channel();
         let write = sockets::deliver(to, replies, wanted, given);
         let client = ClientGuard { here: self, number: self.clients.fetch_add(1, Relaxed) };
-        let read = async move {
+        // A relay has one connection for all of its clients: what is held must not hold up the steps of the move.
+        let (hold, mut held) = unbounded_channel();
+        let held_room = Arc::new(Semaphore::new(MOST_HELD));
+        let read = async {
             let (mut from, mut want, mut give) = (BufReader::new(from), Some(want), Some(give));
             while let Ok(Some((number, payload))) = sockets::read(&mut from).await {
                 if number == NEWS && payload.is_empty() {
@@ -268,41 +286,68 @@ impl Here {
                     }
                     continue;
                 }
-                // A client that takes no replies waits for itself.
-                let Ok(room) = back.reserve().await else { return };
-                let to = Back { number, to: back.clone() };
-                let answered = loop {
-                    match self.site.answer(&payload, LIMIT, Coming::ByLife) {
-                        Answered::Held => {}
-                        answered => break answered,
+                match self.request(number, payload, &back).await {
+                    Requested::Answered => {}
+                    Requested::Ended => return,
+                    Requested::Held(payload) => {
+                        let bytes = (HELD + payload.len()).min(MOST_HELD) as u32;
+                        let room = Arc::clone(&held_room).acquire_many_owned(bytes).await;
+                        let _ = hold.send((number, payload, room));
                     }
-                    // Who has a connection to a place that has left asks on another one.
-                    if self.site.leaving.serves().await.is_err() {
-                        return;
-                    }
-                };
-                match self.replied(answered, payload, to) {
-                    Some((reply, None)) => room.send((number, reply)),
-                    Some((reply, Some(after))) => {
-                        drop(room);
-                        let unflushed = self.unflushed.wait(reply.len()).await;
-                        let Ok(room) = back.clone().reserve_owned().await else { return };
-                        let flushed = self.site.is_flushed(after);
-                        tokio::spawn(async move {
-                            if flushed.await {
-                                room.send((number, reply));
-                            }
-                            drop(unflushed);
-                        });
-                    }
-                    None => {}
                 }
+            }
+        };
+        let again = async {
+            while let Some((number, mut payload, room)) = held.recv().await {
+                loop {
+                    // Who has a connection to a place that has left asks on another one: this one ends with the
+                    // place, and behind what was answered.
+                    if self.site.leaving.serves().await.is_err() {
+                        return std::future::pending().await;
+                    }
+                    match self.request(number, payload, &back).await {
+                        Requested::Answered => break,
+                        Requested::Ended => return,
+                        Requested::Held(same) => payload = same,
+                    }
+                }
+                drop(room);
             }
         };
         tokio::select! {
             () = write => {}
             () = read => {}
+            () = again => {}
         }
+    }
+
+    /// Answers a request as soon as there is room for its reply: a client that takes none waits for itself.
+    async fn request(&self, number: u64, payload: Bytes, back: &Sender<(u64, Bytes)>) -> Requested {
+        let Ok(room) = back.reserve().await else { return Requested::Ended };
+        let to = Back { number, to: back.clone() };
+        let answered = match self.site.answer(&payload, LIMIT, Coming::ByLife) {
+            Answered::Held => return Requested::Held(payload),
+            answered => answered,
+        };
+        match self.replied(answered, payload, to) {
+            Some((reply, None)) => room.send((number, reply)),
+            Some((reply, Some(after))) => {
+                drop(room);
+                let unflushed = self.unflushed.wait(reply.len()).await;
+                let Ok(room) = back.clone().reserve_owned().await else {
+                    return Requested::Ended;
+                };
+                let flushed = self.site.is_flushed(after);
+                tokio::spawn(async move {
+                    if flushed.await {
+                        room.send((number, reply));
+                    }
+                    drop(unflushed);
+                });
+            }
+            None => {}
+        }
+        Requested::Answered
     }
 
     /// A reply, if there is one now, and the record of the place's log that is to be flushed before it leaves.

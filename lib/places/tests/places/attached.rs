@@ -3,17 +3,24 @@
 //! Both ends are in this process here, with two folders of sockets; `apps/cli/tests/node` has a node.
 
 use std::path::PathBuf;
-use std::time::Instant;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Duration, Instant};
 
+use kumiki_places::durable::Disk;
 use kumiki_places::standard::{Add, Counter, Get};
-use kumiki_places::{Attached, Client, Error, News, attach, relay};
+use kumiki_places::wire::{LeaveStep, Operation, Reply};
+use kumiki_places::{Attached, Client, Error, News, Server, attach, relay};
 use kumiki_resource::Name;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex, split};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use crate::disks::Held;
 use crate::here::{self, Never, unique};
+use crate::killed::{self, Gap};
 use crate::scene::{Other, PATIENCE, block_on};
 use crate::watch::{change, life, next};
 
@@ -281,17 +288,21 @@ fn what_a_place_there_answers_before_it_ends_comes_before_its_end() {
             assert_eq!(near.there().await, place);
             let path = folder.join(format!("{place}.place"));
             let mut caller = tokio::net::UnixStream::connect(&path).await.unwrap();
-            caller.write_all(&at_socket(7, b"question")).await.unwrap();
-            let (head, question) = read::<16>(&mut far).await;
-            assert_eq!((&head[..4], &*question), (&number.to_le_bytes()[..], &b"question"[..]));
-            let asked = u64::from_le_bytes(head[4..12].try_into().unwrap());
-            let last = [frame(number, asked, b"answer"), word(&Word::Gone { number })].concat();
+            let mut last = Vec::new();
+            for question in [7, 8] {
+                caller.write_all(&at_socket(question, b"question")).await.unwrap();
+                let (head, question) = read::<16>(&mut far).await;
+                assert_eq!((&head[..4], &*question), (&number.to_le_bytes()[..], &b"question"[..]));
+                let asked = u64::from_le_bytes(head[4..12].try_into().unwrap());
+                last.extend(frame(number, asked, b"answer"));
+            }
+            last.extend(word(&Word::Gone { number }));
             far.write_all(&last).await.unwrap();
             assert_eq!(near.told().await, Attached::Gone(place));
             assert!(!path.exists(), "another life of it may have its socket");
             let mut rest = Vec::new();
             timeout(PATIENCE, caller.read_to_end(&mut rest)).await.expect("it ends").unwrap();
-            assert_eq!(rest, at_socket(7, b"answer"), "{number}");
+            assert_eq!(rest, [7, 8].map(|n| at_socket(n, b"answer")).concat(), "{number}");
         }
     });
 }
@@ -330,4 +341,75 @@ fn what_a_place_answers_before_it_ends_its_relay_passes_on() {
             assert_eq!(&read::<16>(&mut from).await.0[..4], &[0; 4], "it has gone");
         }
     });
+}
+
+/// Whoever moves a place hears its last word also where it comes late: asked again meanwhile, nobody would take it.
+#[test]
+fn a_last_word_is_waited_for() {
+    let host = unique("late-word");
+    block_on(async {
+        let (stream, mut far) = duplex(1 << 16);
+        let mut near = Near::of(&host, stream);
+        let place = format!("{host}.core1");
+        far.write_all(&word(&Word::There { number: 1, place: &place })).await.unwrap();
+        assert_eq!(near.there().await, place);
+        let answers = async {
+            let (head, _) = read::<16>(&mut far).await;
+            tokio::time::sleep(Duration::from_millis(1500)).await;
+            let reply = Reply { life: 7, answers: vec![Ok(vec![0xc0].into())] };
+            let reply = kumiki_places::wire::message(&reply).unwrap();
+            let asked = u64::from_le_bytes(head[4..12].try_into().unwrap());
+            let last = [frame(1, asked, &reply), word(&Word::Gone { number: 1 })].concat();
+            far.write_all(&last).await.unwrap();
+        };
+        let client = Client::here().with_timeout(Duration::from_secs(20));
+        let step = LeaveStep::Commit { to: "elsewhere".to_owned() };
+        let commit = client.ask(&place, Operation::Leave { ticket: 7, step });
+        let (heard, ()) = tokio::join!(commit, answers);
+        heard.unwrap();
+    });
+}
+
+/// A relay has one connection to a place for all of its clients, and those that wait while the place stands still are
+/// not to hold up who moves it.
+#[test]
+fn a_durable_place_of_another_kernel_moves_here_under_its_callers() {
+    let far = Far::new("moves");
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = far.runtime.path().to_str().unwrap().to_owned();
+    let mut variables = killed::variables(folder.path().to_str().unwrap(), &far.host, None);
+    variables.push(("XDG_RUNTIME_DIR", &runtime));
+    let other = Other::start(killed::SERVES, &variables);
+    let cpu = kumiki_sys::affinity::current().unwrap().first().unwrap();
+    block_on(async {
+        let (mut near, _end) = ends(&far);
+        let place = near.there().await;
+        let client = Client::here().with_timeout(PATIENCE);
+        let (over, gap) = (AtomicBool::new(false), Gap::new());
+        let mut counters = Vec::new();
+        for _ in 0..16 {
+            counters.push(client.create::<Counter>(&place, None, 0).await.unwrap());
+        }
+        let callers: Vec<_> =
+            counters.iter().map(|_| Client::here().with_timeout(PATIENCE)).collect();
+        let counts = callers.iter().zip(&counters);
+        let counts = counts.map(|(client, counter)| killed::count(client, counter, &over, &gap));
+        let moves = async {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            let disk = Held::default();
+            client.take_place(&place, &disk, "here").await.unwrap();
+            let server = Server::here(&far.host).called(&*place);
+            let kept = disk.clone();
+            let disk = move |_: &str| Ok(Arc::new(kept.clone()) as Arc<dyn Disk>);
+            let served = killed::durable_at(cpu, server, disk).unwrap();
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            over.store(true, SeqCst);
+            served
+        };
+        let (seen, _served) = tokio::join!(futures_util::future::join_all(counts), moves);
+        let unknown: u64 = seen.iter().map(|seen| seen.unknown).sum();
+        let done: u64 = seen.iter().map(|seen| seen.done).sum();
+        assert!(unknown == 0 && done > 100, "{unknown} unknown, {done} done");
+    });
+    drop(other);
 }

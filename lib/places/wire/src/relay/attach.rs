@@ -248,8 +248,9 @@ impl AttachedState {
         let (want, wanted) = oneshot::channel();
         // No memory is in common with another kernel.
         let (_give, given) = oneshot::channel();
+        let mut want = Some(want);
         let read = async {
-            let (mut from, mut want) = (BufReader::new(from), Some(want));
+            let mut from = BufReader::new(from);
             while let Ok(Some((number, message))) = sockets::read(&mut from).await {
                 if number == NEWS && message.is_empty() {
                     if let Some(want) = want.take() {
