@@ -93,6 +93,7 @@ fn bench() -> Result<()> {
             let cpus = [home.parse()?, cpu.parse()?];
             resource::durable::serve_peer(host, cpus, Path::new(folder), how)
         }
+        [resource::control::PEER, host, cpu] => resource::control::serve_peer(host, cpu.parse()?),
         ["walk", name, tree] => parasc::walk(name, Path::new(tree)),
         ["subject", bench, name, main, helper, argument] => {
             let pair = Pair { main: main.parse()?, helper: helper.parse()? };

@@ -40,7 +40,7 @@ const CASES: [Case; 16] = [
     ),
     (
         "control_process",
-        "A call by the interface control of all places: a place at a socket",
+        "A call by the interface control of all places: another process",
         "The same by lines of a memory that both map, beside a cache line that goes there and back (raw).",
     ),
     (

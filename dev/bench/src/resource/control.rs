@@ -1,15 +1,16 @@
 //! A program part called by one interface control, wherever its resource is, beside what that place was called by
-//! before: on the caller's core, on the other one, and at a socket's place by memory that both map.
-//!
-//! That place is served by a thread of this process: a line between processes is the same lines of memory.
+//! before: on the caller's core, on the other one, and of another process by memory that both map.
 
-use anyhow::{Context, Result};
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Stdio};
+
+use anyhow::{Context, Result, ensure};
 use kumiki_measure::stopwatch::{Amount, Stopwatch};
 use kumiki_places::standard::{Add, Counter, parts};
 use kumiki_places::{Allow, Control, Lease, Server};
 use kumiki_resource::{Interface, Manager, Place};
 
-use crate::child::turns;
+use crate::child::{turns, with_us};
 use crate::pair::Pair;
 
 use super::request::Request;
@@ -48,15 +49,54 @@ fn serve(
 
 const SERVES: &str = "it serves";
 
+/// The word of a process that serves a place at a socket.
+pub(crate) const PEER: &str = "control-peer";
+
+/// Is such a process, on this cpu.
+pub(crate) fn serve_peer(host: &str, cpu: usize) -> Result<()> {
+    let builder = Interface::builder().kind::<Counter>().kind::<Lease>();
+    let interface = builder.cores([]).adopted([cpu]).per_core()?;
+    let server = Server::here(host).parts(parts()).allow(Allow::everything()).managing();
+    let served = server.serve(&interface)?;
+    println!("{}", served.names().first().context("a place")?);
+    let _ = std::io::stdin().read(&mut [0]);
+    Ok(())
+}
+
+/// A process that serves a place on this cpu until it is dropped.
+struct SocketPeer {
+    child: Child,
+    place: String,
+}
+
+impl SocketPeer {
+    fn start(host: &str, cpu: usize) -> Result<SocketPeer> {
+        let own = std::env::current_exe().context("finding our own program")?;
+        let mut command = with_us(&own);
+        command.args([PEER, host, &cpu.to_string()]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let said = child.stdout.take().context("its standard output")?;
+        // It ends also where it says nothing.
+        let mut peer = SocketPeer { child, place: String::new() };
+        BufReader::new(said).read_line(&mut peer.place)?;
+        peer.place.truncate(peer.place.trim_end().len());
+        ensure!(!peer.place.is_empty(), "the process that is to serve a place has ended");
+        Ok(peer)
+    }
+}
+
+impl Drop for SocketPeer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 /// Serves by bindings of one interface control.
 pub(crate) fn kumiki(pair: Pair) -> Result<()> {
     let host = format!("bench{}", std::process::id());
     pair.bind_both()?;
-    let builder = Interface::builder().kind::<Counter>().kind::<Lease>();
-    let there = builder.cores([]).adopted([pair.helper]).per_core()?;
-    let server = Server::here(&host).parts(parts()).allow(Allow::everything()).managing();
-    let served = server.serve(&there)?;
-    let process = served.names().first().context("a place")?.to_string();
+    let peer = SocketPeer::start(&host, pair.helper)?;
     let (interface, _manager, [own, other]) = both(pair)?;
     let control = Control::builder().home(&interface, parts()).build()?;
     let bound = |place: &str| {
@@ -65,7 +105,7 @@ pub(crate) fn kumiki(pair: Pair) -> Result<()> {
     };
     let mut home = bound(&interface.place_name(own)?)?;
     let mut core = bound(&interface.place_name(other)?)?;
-    let mut process = bound(&process)?;
+    let mut process = bound(&peer.place)?;
     serve(
         || _ = home.call(1).expect(SERVES),
         || _ = core.call(1).expect(SERVES),

@@ -9,7 +9,7 @@ use crate::run;
 
 mod alloc;
 mod calls;
-mod control;
+pub(crate) mod control;
 pub(crate) mod durable;
 mod kept;
 mod lines;

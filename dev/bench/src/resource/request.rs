@@ -62,7 +62,7 @@ pub(crate) enum Request {
     ControlHome,
     /// A counter of the other cpu counted up so; nanoseconds a call.
     ControlCore,
-    /// A counter of a place at a socket counted up so, by memory that both map; nanoseconds a call.
+    /// A counter of another process's place counted up so, by memory that both map; nanoseconds a call.
     ControlProcess,
     /// A counter at a place behind a NATS server counted up; nanoseconds a call.
     #[cfg(feature = "peers")]
