@@ -124,6 +124,12 @@ pub const PROTOCOLS: &[Protocol] = &[
         run: owner::asked,
     },
     Protocol {
+        name: "each",
+        about: "resource: a request to an owner on each other cpu, 200 ns of work each",
+        sizes: MORE,
+        run: owner::each,
+    },
+    Protocol {
         name: "claims",
         about: "parasc: 300 calls of 200 ns, shared by all",
         sizes: MANY,

@@ -203,6 +203,7 @@ mod tests {
         meet_spread "meet-spread"
         split "split"
         owner "owner"
+        each "each"
         claims "claims"
         claims_two "claims-two"
     }

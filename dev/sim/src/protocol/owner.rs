@@ -1,4 +1,4 @@
-//! An owner of resources, whom all other cpus ask.
+//! An owner of resources, whom all other cpus ask, and one cpu that asks many owners.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -18,6 +18,12 @@ const ANSWERS: u32 = 512;
 /// Work of a request, nanoseconds.
 const SERVICE: u64 = 200;
 
+/// Waits without a sleep: who is counted is awake.
+fn waiter() -> Waiter {
+    let spins = Policy { threshold: Threshold::Infinite, ..Policy::default() };
+    Waiter::new(&spins).expect("it sleeps nowhere")
+}
+
 /// The time that the owner takes for an answer while every other cpu has a request under way.
 pub(super) fn asked(place: &Place) -> Report {
     let cpus = place.cpus();
@@ -27,8 +33,7 @@ pub(super) fn asked(place: &Place) -> Report {
         let served = Arc::new(AtomicU64::new(0));
         let callers: Vec<_> = (1..cpus)
             .map(|cpu| {
-                let spins = Policy { threshold: Threshold::Infinite, ..Policy::default() };
-                let mut caller = door.caller(Waiter::new(&spins).expect("it sleeps nowhere"));
+                let mut caller = door.caller(waiter());
                 let served = Arc::clone(&served);
                 let answer = move || {
                     work(SERVICE);
@@ -49,5 +54,34 @@ pub(super) fn asked(place: &Place) -> Report {
         serving.end();
         callers.into_iter().for_each(|caller| stage.join(caller));
         report.each(ANSWERS)
+    })
+}
+
+/// A request to an owner on each of the other cpus, all under way before the first answer is waited
+/// for, as `Interface::each` does it.
+pub(super) fn each(place: &Place) -> Report {
+    let cpus = place.cpus();
+    place.run(move |stage| {
+        let owner = |cpu| {
+            let (door, server) = desk::open();
+            let caller = door.caller(waiter());
+            let serves = stage.spawn(cpu, move || server.serve(&mut waiter()));
+            (door, caller, serves)
+        };
+        let mut owners: Vec<_> = (1..cpus).map(owner).collect();
+        let report = stage.measured(WARM, ROUNDS, || {
+            let start = |(_, caller, _): &mut (_, desk::Caller, _)| {
+                caller.submit(|| work(SERVICE)).expect("its lines are free")
+            };
+            let answers: Vec<_> = owners.iter_mut().map(start).collect();
+            for ((_, caller, _), answer) in owners.iter_mut().zip(answers) {
+                caller.join(answer).expect("the owner serves");
+            }
+        });
+        for (door, _, serves) in owners {
+            door.close();
+            stage.join(serves);
+        }
+        report
     })
 }
