@@ -35,6 +35,7 @@ pub(crate) struct NodeArgs {
 }
 
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one of it, parsed once")]
 enum NodeCommand {
     /// Show what is free, and what `apply` would do for a file
     Plan(machine::PlanArgs),
@@ -66,6 +67,10 @@ enum NodeCommand {
         /// Cpus by number instead; the first one starts first
         #[arg(long, value_delimiter = ',', value_name = "CPU[,CPU]…", conflicts_with = "cpus")]
         cpu_list: Option<Vec<u32>>,
+        /// NUMA nodes of its memory, and of its cpus unless --cpu-list names these, the first one first
+        /// [default: that of its first cpu]
+        #[arg(long, value_delimiter = ',', value_name = "NODE[,NODE]…")]
+        numa: Vec<u32>,
         /// Smallest number of its cpus, which it always keeps [default: 1]
         #[arg(long, value_name = "N")]
         min_cpus: Option<usize>,
@@ -355,6 +360,7 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
             name,
             cpus,
             cpu_list,
+            numa,
             min_cpus,
             max_cpus,
             memory,
@@ -373,6 +379,7 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
                 image,
                 elastic: Elastic::of(min_cpus, max_cpus, cpus.count()),
                 cpus,
+                numa,
                 memory_limits: MemoryLimits::of(
                     min_memory,
                     max_memory,

@@ -59,6 +59,9 @@ pub struct Record {
     pub image: String,
     /// The host's cpus that it has, or was about to get; the first starts first.
     pub cpus: Vec<u32>,
+    /// NUMA nodes of its memory, if a person has named some.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub numa: Vec<u32>,
     /// Number of its pieces of memory that it is started with; what came after them it adds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pieces: Option<usize>,
@@ -108,6 +111,7 @@ impl Record {
             name: name.to_owned(),
             image: image.to_owned(),
             cpus,
+            numa: Vec::new(),
             pieces: None,
             elastic: None,
             memory: None,

@@ -112,6 +112,7 @@ pub fn image(json: &[u8]) {
         name: "n1".into(),
         image: "x".into(),
         cpus: Cpus::Count(2),
+        numa: Vec::new(),
         elastic: None,
         memory_limits: None,
         memory_bytes: vec![first.bytes],

@@ -22,6 +22,7 @@
 //!     name: "n1".into(),
 //!     image: "deb".into(),
 //!     cpus: Cpus::Count(1),
+//!     numa: Vec::new(),
 //!     elastic: None,
 //!     memory_limits: None,
 //!     memory_bytes: vec![256 << 20],

@@ -86,6 +86,25 @@ fn memory_is_of_the_numa_node_that_the_cpus_are_of() {
     host.ok("kumiki node start far --timeout 120");
     assert_eq!(host.ok("kumiki node exec far -- nproc"), "2\n");
     host.ok("kumiki node rm far --force; kumiki node rm near");
+    // Unless said.
+    host.ok("kumiki node create n1 --numa 0 --memory 256M --image deb");
+    assert_eq!(host.ok("cat /sys/devices/system/cpu/online"), "0,2-3\n");
+    assert!(address("n1") < 1 << 30);
+    host.ok(
+        "kumiki node rm n1; kumiki node create n1 --cpu-list 1 --numa 1 --memory 256M --image deb",
+    );
+    assert!(address("n1") >= 1 << 30);
+    host.ok("kumiki node start n1 --timeout 120; kumiki node set n1 --memory 384M");
+    let pieces = host.ok("cat /sys/class/misc/kumiki-osnode/nodes/n1/memory");
+    let is_far = |piece: &str| {
+        u64::from_str_radix(piece[2..].split(' ').next().unwrap(), 16).unwrap() >= 1 << 30
+    };
+    assert!(pieces.lines().count() > 1 && pieces.lines().all(is_far), "{pieces}");
+    host.ok("kumiki node rm n1 --force");
+    let said = host.refused("kumiki node create n1 --numa 0 --cpus 2 --memory 256M --image deb");
+    assert!(said.contains("1 online in NUMA node 0"), "{said}");
+    let said = host.refused("kumiki node create n1 --numa 7 --memory 256M --image deb");
+    assert!(said.contains("NUMA node 7 has no memory: name one of 0,1"), "{said}");
     // The other NUMA node has so much; this one has not.
     for from in ["contig", "offline"] {
         let said = host.refused(&format!(

@@ -58,6 +58,7 @@ fn spec(name: &str) -> Spec {
         name: name.to_owned(),
         image: IMAGE.to_owned(),
         cpus: Cpus::Count(1),
+        numa: Vec::new(),
         elastic: Some(Elastic { min: 1, max: MOST }),
         memory_limits: Some(MemoryLimits { min: BYTES, max: BYTES + MORE }),
         memory_bytes: vec![BYTES],

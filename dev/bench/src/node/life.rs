@@ -154,6 +154,7 @@ fn spec(name: &str) -> Spec {
         name: name.to_owned(),
         image: IMAGE.to_owned(),
         cpus: Cpus::Count(1),
+        numa: Vec::new(),
         elastic: None,
         memory_limits: None,
         memory_bytes: vec![BYTES],

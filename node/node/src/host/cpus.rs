@@ -130,14 +130,19 @@ fn told_from(
     own.iter().copied().chain(all).take(abi::CPUS).collect()
 }
 
-/// Cpus for a node.
-pub(crate) fn choose(wanted: &Cpus) -> Result<Vec<u32>> {
-    choose_from(&free()?, wanted, &numa::of_cpus(), &held()?)
+/// Cpus for a node; a number of them is of these NUMA nodes, if any are named.
+pub(crate) fn choose(wanted: &Cpus, named: &[u32]) -> Result<Vec<u32>> {
+    let (mut free, nodes) = (free()?, numa::of_cpus());
+    if let Cpus::Count(_) = wanted {
+        free = numa::of_named(&free, named, &nodes);
+    }
+    choose_from(&free, wanted, named, &nodes, &held()?)
 }
 
 fn choose_from(
     free: &[u32],
     wanted: &Cpus,
+    named: &[u32],
     nodes: &BTreeMap<u32, u32>,
     held: &BTreeMap<u32, String>,
 ) -> Result<Vec<u32>> {
@@ -149,9 +154,14 @@ fn choose_from(
             ErrorKind::NoCpu,
             Subject::Cpus { asked: *count, most: free.len() },
             format!(
-                "{count} cpus for a node: the host has {} online that it could give (cpu 0 stays \
+                "{count} cpus for a node: the host has {} online{} that it could give (cpu 0 stays \
              its own{}); ask for 1 to {0}, or delete another node",
                 free.len(),
+                if named.is_empty() {
+                    String::new()
+                } else {
+                    format!(" in NUMA node {}", text(named))
+                },
                 and_holders(held)
             ),
         )),
@@ -232,7 +242,7 @@ mod tests {
     fn the_last_cpus_are_given_or_those_named() {
         let held = BTreeMap::from([(5, "n2".to_owned()), (4, "n1".into()), (6, "n2".into())]);
         let choose_from =
-            |free: &[u32], wanted: &Cpus| choose_from(free, wanted, &BTreeMap::new(), &held);
+            |free: &[u32], wanted: &Cpus| choose_from(free, wanted, &[], &BTreeMap::new(), &held);
         assert_eq!(choose_from(&[3, 2, 1], &Cpus::Count(2)).unwrap(), [3, 2]);
         let these = Cpus::These(vec![1, 3]);
         assert_eq!(choose_from(&[3, 2, 1], &these).unwrap(), [1, 3]);

@@ -22,6 +22,10 @@ pub struct Spec {
     pub image: String,
     /// Its cpus.
     pub cpus: Cpus,
+    /// NUMA nodes of its memory, and of its cpus if these are a number, the first one first; none:
+    /// that of its first cpu.
+    #[serde(default)]
+    pub numa: Vec<u32>,
     /// Limits of the number of cpus while it runs; without them its kernel is told of its own
     /// alone.
     #[serde(default)]
@@ -166,6 +170,7 @@ impl Spec {
     /// The record of a node that is about to be made of these cpus.
     pub(crate) fn record(&self, cpus: Vec<u32>) -> Record {
         let mut record = Record::new(&self.name, &self.image, cpus);
+        record.numa.clone_from(&self.numa);
         record.elastic = self.elastic;
         record.memory = self.memory_limits;
         record.command_line.clone_from(&self.command_line);
@@ -184,6 +189,12 @@ impl Spec {
             return Err(Fault::new("name", problem));
         }
         self.cpus.check()?;
+        if let Some((_, node)) =
+            self.numa.iter().enumerate().find(|(at, node)| self.numa[..*at].contains(node))
+        {
+            let problem = format!("NUMA node {node} is there twice: name each once");
+            return Err(Fault::new("numa", problem));
+        }
         self.limits_suit()?;
         self.memory_limits_suit()?;
         let is_free = |function: &&Function| !self.dma_unconfined && !function.is_behind_iommu();
@@ -254,6 +265,7 @@ pub(crate) mod tests {
             name: name.to_owned(),
             image: "deb".to_owned(),
             cpus,
+            numa: Vec::new(),
             elastic: None,
             memory_limits: None,
             memory_bytes: memory_bytes.to_vec(),
@@ -301,6 +313,9 @@ pub(crate) mod tests {
             let limits = Spec { memory_limits, ..spec("n1", one(), &good) };
             assert_eq!(limits.check().unwrap_err().key, key, "{min} {max}");
         }
+        let twice = Spec { numa: vec![1, 0, 1], ..spec("n1", one(), &good) };
+        let fault = twice.check().unwrap_err();
+        assert_eq!((fault.key, fault.problem.contains("node 1 is there twice")), ("numa", true));
         let memory_limits = MemoryLimits::of(None, Some(512 * MIB), 256 * MIB);
         let limits = Spec { memory_limits, ..spec("n1", one(), &good) };
         assert_eq!(limits.check(), Ok(()));

@@ -267,17 +267,22 @@ pub(super) fn chosen<'a>(
         if given.contains_key(name) {
             continue;
         }
-        if count > free.len() {
+        let suiting = numa::of_named(&free, &node.spec.numa, &situation.numa_nodes);
+        if count > suiting.len() {
+            let of = match &node.spec.numa[..] {
+                [] => String::new(),
+                named => format!(" in NUMA node {}", cpu_list::text(named)),
+            };
             let problem = format!(
-                "{count} cpus, and {} of {} that are free ({}) are left for it{}",
-                free.len(),
+                "{count} cpus, and {}{of} of {} that are free ({}) are left for it{}",
+                suiting.len(),
                 all.len(),
                 cpu_list::text(&all),
                 cpus::and_holders(&situation.free.held)
             );
             return Err(machine.node_fault(node, &Fault::new("cpus", problem)));
         }
-        let taken = numa::together(&free, count, &situation.numa_nodes);
+        let taken = numa::together(&suiting, count, &situation.numa_nodes);
         free.retain(|cpu| !taken.contains(cpu));
         given.insert(name, taken);
     }

@@ -119,6 +119,7 @@ struct ImageTable {
 struct NodeTable {
     image: Spanned<String>,
     cpus: Option<Spanned<Value>>,
+    numa: Option<Spanned<Vec<u32>>>,
     min_cpus: Option<Spanned<u32>>,
     max_cpus: Option<Spanned<u32>>,
     memory: Spanned<Value>,
@@ -278,6 +279,7 @@ fn node(source: &Source, name: String, table: Spanned<NodeTable>) -> Result<Node
     at.keys.extend(table.cpus.iter().map(|cpus| ("cpus", cpus.span().start)));
     at.keys.extend(table.min_cpus.iter().map(|cpus| ("min_cpus", cpus.span().start)));
     at.keys.extend(table.max_cpus.iter().map(|cpus| ("max_cpus", cpus.span().start)));
+    at.keys.extend(table.numa.iter().map(|numa| ("numa", numa.span().start)));
     at.keys.extend(table.min_memory.iter().map(|size| ("min_memory", size.span().start)));
     at.keys.extend(table.max_memory.iter().map(|size| ("max_memory", size.span().start)));
     at.keys.extend(table.memory_from.iter().map(|from| ("memory_from", from.span().start)));
@@ -312,6 +314,7 @@ fn node(source: &Source, name: String, table: Spanned<NodeTable>) -> Result<Node
             image: table.image.into_inner(),
             elastic: Elastic::of(min, max, cpus.count()),
             cpus,
+            numa: table.numa.map(Spanned::into_inner).unwrap_or_default(),
             memory_limits: MemoryLimits::of(
                 least,
                 most,
@@ -526,6 +529,12 @@ start = false
         assert!(b.start && !a.start);
         let from = [b.spec.memory_from, a.spec.memory_from];
         assert_eq!(from, [MemorySource::Offline, MemorySource::Any]);
+        assert!(b.spec.numa.is_empty());
+        let named = GOOD.replace("start = false", "numa = [1, 0]");
+        assert_eq!(parse(&named).unwrap().nodes[1].spec.numa, [1, 0]);
+        let twice = GOOD.replace("start = false", "numa = [1, 1]");
+        let said = parse(&twice).unwrap_err().to_string();
+        assert!(said.contains("node.a.numa: NUMA node 1 is there twice"), "{said}");
         assert_eq!((&a.spec.cpus, a.spec.command_line.as_str()), (&Cpus::Count(1), "quiet"));
     }
 
@@ -631,6 +640,7 @@ start = false
             "min_memory",
             "max_memory",
             "memory_from",
+            "numa",
             "append",
             "start",
             "image",

@@ -107,6 +107,7 @@ pub(super) fn after(mut situation: Situation, step: &Step) -> Situation {
             let node = Existing {
                 state: NodeState::Created,
                 cpus: cpus.clone(),
+                numa: spec.numa.clone(),
                 elastic: spec.elastic,
                 told: Vec::new(),
                 bytes: spec.bytes(),

@@ -101,6 +101,8 @@ pub(super) struct Resident {
 pub(super) struct Existing {
     pub(super) state: NodeState,
     pub(super) cpus: Vec<u32>,
+    /// NUMA nodes that were named for its memory.
+    pub(super) numa: Vec<u32>,
     pub(super) elastic: Option<Elastic>,
     /// Cpus that its kernel was told of, if it runs.
     pub(super) told: Vec<u32>,
@@ -181,6 +183,7 @@ impl Existing {
             name: name.to_owned(),
             image,
             cpus: Cpus::These(self.cpus.clone()),
+            numa: self.numa.clone(),
             elastic: self.elastic,
             memory_limits: self.memory,
             memory_bytes: self.pieces.clone(),
@@ -223,6 +226,7 @@ impl Situation {
                 let existing = Existing {
                     state: node.state,
                     cpus: node.cpus,
+                    numa: record.map_or(Vec::new(), |record| record.numa.clone()),
                     elastic: record.and_then(|record| record.elastic),
                     told: record.map_or(Vec::new(), |record| {
                         record.told.iter().map(|&(cpu, _)| cpu).collect()

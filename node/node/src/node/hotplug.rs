@@ -32,7 +32,9 @@ impl Node {
         let (with, added) = (with.to_vec(), added.to_vec());
         let unit = window.memory_unit();
         let runs = entry.runs();
-        let mut change = MemoryChange { node: self, device, window, with, added, unit, runs };
+        let named = record.numa.clone();
+        let mut change =
+            MemoryChange { node: self, device, window, with, added, unit, runs, named };
         let wanted = change.possible(&entry, &record, wanted)?;
         change.settle()?;
         if change.bytes() < wanted {
@@ -54,6 +56,8 @@ struct MemoryChange<'a> {
     added: Vec<Piece>,
     unit: u64,
     runs: bool,
+    /// NUMA nodes that a person has named for it.
+    named: Vec<u32>,
 }
 
 fn sum(pieces: &[Piece]) -> u64 {
@@ -223,8 +227,12 @@ impl MemoryChange<'_> {
         Ok(())
     }
 
-    /// The NUMA node that has its first piece, or all where this machine's kernel does not know.
+    /// The NUMA nodes that were named; else the one that has its first piece, or all where this machine's
+    /// kernel does not know.
     fn near(&self) -> Result<Vec<u32>> {
+        if !self.named.is_empty() {
+            return Ok(self.named.clone());
+        }
         let all = numa::with_memory();
         let of_first = |&node: &u32| numa::has_address(node, self.with[0].address);
         let own: Vec<u32> = all.iter().copied().filter(of_first).collect();

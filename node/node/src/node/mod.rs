@@ -85,7 +85,10 @@ impl Node {
         let image = Image::open(&spec.image)?;
         let needs = image.needs();
         needs.check(&spec.image, &spec.memory_bytes).map_err(refused)?;
-        let record = spec.record(cpus::choose(&spec.cpus)?);
+        if let Some(problem) = numa::lacks(&spec.numa) {
+            return Err(refused(Fault::new("numa", problem)));
+        }
+        let record = spec.record(cpus::choose(&spec.cpus, &spec.numa)?);
         // One too long is refused here.
         record.to_json()?;
         claims::nobody_has(name, &record.devices)?;
@@ -447,7 +450,11 @@ fn furnish(
     first_bytes: u64,
 ) -> Result<()> {
     // They are on line still.
-    let near = record.cpus.first().map_or_else(numa::with_memory, |&cpu| numa::nearest(cpu));
+    let near = match record.cpus.first() {
+        _ if !record.numa.is_empty() => record.numa.clone(),
+        Some(&cpu) => numa::nearest(cpu),
+        None => numa::with_memory(),
+    };
     let mut pieces = Vec::new();
     for &bytes in memory {
         let least = if pieces.is_empty() { first_bytes } else { 0 };

@@ -29,6 +29,13 @@ pub fn nearest(cpu: u32) -> Vec<u32> {
     of_cpus().get(&cpu).map_or_else(with_memory, |&node| vec![node])
 }
 
+/// Says of `named` which one this machine does not have, or has no memory of.
+pub fn lacks(named: &[u32]) -> Option<String> {
+    let there = with_memory();
+    let lacks = named.iter().find(|node| !there.contains(node))?;
+    Some(format!("NUMA node {lacks} has no memory: name one of {}", cpu_list::text(&there)))
+}
+
 /// True if a block of memory is one of these nodes'.
 pub fn has_block(nodes: &[u32], block: u64) -> bool {
     let folder = format!("{BLOCKS}/memory{block}");
@@ -46,12 +53,30 @@ pub fn has_address(node: u32, address: u64) -> bool {
 
 /// Words that an error adds where memory of others would have been there.
 pub fn restriction(nodes: &[u32]) -> String {
+    let all = with_memory();
     match nodes {
-        [node] if with_memory().len() > 1 => format!(
-            " in NUMA node {node}, whose cpus these are: ask for less, or choose cpus of another one"
+        [node] if all.len() > 1 => format!(
+            " in NUMA node {node}, whose cpus these are, or which was named (numa, --numa): ask for \
+             less, choose cpus of another one, or name others as well"
+        ),
+        _ if nodes.len() < all.len() => format!(
+            " in the NUMA nodes that were named, {}: ask for less, or name others as well",
+            cpu_list::text(nodes)
         ),
         _ => String::new(),
     }
+}
+
+/// Those of `free` that these NUMA nodes have, the first node's first; all if none is named.
+pub fn of_named(free: &[u32], named: &[u32], nodes: &BTreeMap<u32, u32>) -> Vec<u32> {
+    if named.is_empty() {
+        return free.to_vec();
+    }
+    let of = |node: &u32| {
+        let node = *node;
+        free.iter().copied().filter(move |cpu| nodes.get(cpu).copied().unwrap_or(0) == node)
+    };
+    named.iter().flat_map(of).collect()
 }
 
 /// A number of cpus of one NUMA node, the first of `free` that are; if none has so many, the
@@ -89,9 +114,23 @@ mod tests {
     }
 
     #[test]
+    fn cpus_are_of_the_nodes_that_are_named() {
+        let nodes = BTreeMap::from([(1, 0), (2, 0), (3, 1), (4, 1), (5, 2)]);
+        let named = |named: &[u32]| of_named(&[5, 4, 3, 2, 1], named, &nodes);
+        assert_eq!(named(&[]), [5, 4, 3, 2, 1]);
+        assert_eq!(named(&[1]), [4, 3]);
+        assert_eq!(named(&[0, 2]), [2, 1, 5]);
+        assert_eq!(named(&[7]), [0_u32; 0]);
+    }
+
+    #[test]
     fn every_machine_has_memory_somewhere() {
         assert!(!with_memory().is_empty());
         assert!(has_block(&with_memory(), 0));
         assert!(!has_block(&[4000], u64::MAX));
+        assert_eq!(lacks(&with_memory()), None);
+        assert!(
+            lacks(&[4000]).is_some_and(|said| said.starts_with("NUMA node 4000 has no memory"))
+        );
     }
 }
