@@ -133,7 +133,7 @@ pub(crate) fn no_room(disk: &dyn Disk, bytes: u64) -> impl FnOnce(Error) -> Erro
 }
 
 /// True if the disk has no room, or its user may have no more of it.
-fn is_full(error: &io::Error) -> bool {
+pub fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 

@@ -25,7 +25,7 @@ mod snapshot;
 mod tests;
 mod view;
 
-pub use disk::{Disk, DiskFile, Folder, failed};
+pub use disk::{Disk, DiskFile, Folder, failed, is_full};
 pub use error::{Error, Result};
 pub use files::{Found, Reader, log_name, read, read_on, settle, snapshot_name};
 pub use frame::size;

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::disk::{Disk, DiskFile, failed, no_room};
+use crate::disk::{Disk, DiskFile, failed, is_full, no_room};
 use crate::error::Result;
 use crate::files::{Found, LONGER, SPARE, end_former, log_name};
 use crate::frame::{self, Salt, What};
@@ -74,6 +74,11 @@ impl Segments {
         self.now.at
     }
 
+    /// True if there is a frame in the file that is written.
+    pub fn has_frames(&self) -> bool {
+        self.next > self.now.first
+    }
+
     /// Bytes of a file.
     pub fn bytes(&self) -> u64 {
         self.bytes
@@ -108,6 +113,8 @@ impl Segments {
     }
 
     /// Sees to it that a frame of so many bytes of payload has room in the file ahead, so that the present one can be closed.
+    /// Where the disk has no room for a file of the usual size, this one is no larger than that: what takes the place of
+    /// the closed ones is what makes room.
     ///
     /// # Errors
     /// The system's: no room, say. What is there stays.
@@ -116,7 +123,11 @@ impl Segments {
             return Ok(());
         }
         frame::length(payload).map_err(io::Error::other)?;
-        self.make_spare(self.bytes.max(self.whole(payload)))
+        let whole = self.whole(payload);
+        match self.make_spare(self.bytes.max(whole)) {
+            Err(error) if is_full(&error) && whole < self.bytes => self.make_spare(whole),
+            made => made,
+        }
     }
 
     /// Bytes of payload for which a frame has room, whatever comes: one stands in one file.
@@ -180,8 +191,9 @@ impl Segments {
     /// # Errors
     /// The disk's.
     pub fn another(&mut self, least: u64) -> Result<u64> {
-        let room = self.bytes.max(least + frame::head_size(self.head.len()) as u64);
-        let spare = self.spare.take().filter(|(_, bytes)| *bytes >= room);
+        let least = least + frame::head_size(self.head.len()) as u64;
+        let spare = self.spare.take().filter(|(_, bytes)| *bytes >= least);
+        let room = self.bytes.max(least);
         let next = Segment::begin(&*self.disk, &self.head, self.next, spare, room)?;
         let mut last = std::mem::replace(&mut self.now, next);
         let closed = last.at;

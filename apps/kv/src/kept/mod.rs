@@ -123,6 +123,13 @@ struct Files {
     has_ended: bool,
 }
 
+impl Files {
+    /// True for a while after a snapshot has failed.
+    fn rests(&self) -> bool {
+        self.rests_until.is_some_and(|until| Instant::now() < until)
+    }
+}
+
 fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -243,17 +250,33 @@ impl Kept {
         let made = files.segments.prepare_for(needed);
         pending.fits = files.segments.fits();
         let has_room = needed <= pending.fits;
-        if let Err(error) = &made {
-            if !std::mem::replace(&mut files.is_full, true) {
-                say(format_args!("{}: {error}: commands that write are refused", self.disk.name()));
-            }
-        } else {
-            files.is_full = false;
-        }
         if let Some(own) = pending.promised.get_mut(worker).filter(|_| !has_room) {
             *own = 0;
         }
+        drop(pending);
+        match made {
+            Ok(()) => {
+                if std::mem::take(&mut files.is_full) {
+                    files.rests_until = None;
+                }
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut files.is_full, true) {
+                    let folder = self.disk.name();
+                    say(format_args!("{folder}: {error}: commands that write are refused"));
+                }
+                // Nothing is flushed from now on, and what may have filled the disk are these logs.
+                self.save_for_room(&mut files);
+            }
+        }
         has_room
+    }
+
+    /// Begins a snapshot where it takes the place of a file of the log at least.
+    fn save_for_room(&self, files: &mut Files) {
+        if files.closed + files.segments.written() >= files.segments.bytes() && !files.rests() {
+            let _ = self.begin_save_in(files);
+        }
     }
 
     /// Appends what a command has done.
@@ -317,8 +340,7 @@ impl Kept {
         self.counts.log_bytes.store(log, Relaxed);
         self.flushed.store(upto, Release);
         let snapshot = self.counts.snapshot_bytes.load(Relaxed);
-        let rests = files.rests_until.is_some_and(|until| Instant::now() < until);
-        if files.closed >= (CLOSED * files.segments.bytes()).max(snapshot) && !rests {
+        if files.closed >= (CLOSED * files.segments.bytes()).max(snapshot) && !files.rests() {
             // One that is at it already ends first.
             let _ = self.begin_save_in(files);
         }

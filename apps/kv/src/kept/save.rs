@@ -28,11 +28,11 @@ pub(super) struct Save {
     /// Number of the snapshot that is being written, or was.
     number: AtomicU64,
     workers: usize,
-    saving: Mutex<Option<Saving>>,
+    pub(super) saving: Mutex<Option<Saving>>,
 }
 
 /// A snapshot that is being written.
-struct Saving {
+pub(super) struct Saving {
     /// None while it is flushed and named.
     snapshot: Option<Snapshot>,
     /// Workers that have not written all of theirs.
@@ -75,21 +75,16 @@ impl Kept {
         if saving.is_some() {
             return false;
         }
-        // What is missing is room: the logs go on. The file that is written is closed, so what commands were promised
-        // there has to have room in the next one.
-        let ahead = files.segments.prepare_ahead(held(&self.pending).needed());
-        let prepared = ahead.map_err(failed("making", &*self.disk, "spare"));
-        if prepared.is_ok() && !held(&self.pending).counts_on(files.segments.fits_ahead()) {
-            // More was promised meanwhile: it begins with a later flush.
-            return false;
-        }
-        let begun = prepared.and_then(|()| {
-            match files.segments.another(0) {
-                Ok(closed) => files.closed += closed,
-                Err(error) => died(&error),
-            }
-            Snapshot::begin(&self.disk, &HEAD, files.segments.first())
-        });
+        let begun = match files.segments.has_frames() {
+            true => match self.close(files) {
+                // More was promised meanwhile: it begins with a later flush.
+                Ok(false) => return false,
+                closed => closed.map(drop),
+            },
+            // By one that has failed: nothing was written since.
+            false => Ok(()),
+        };
+        let begun = begun.and_then(|()| Snapshot::begin(&self.disk, &HEAD, files.segments.first()));
         match begun {
             Ok(snapshot) => {
                 // What the file before had made ahead is in use now.
@@ -107,6 +102,21 @@ impl Kept {
                 false
             }
         }
+    }
+
+    /// Closes the file that is written: what commands were promised there has to have room in the next one. False if it
+    /// has not. What is missing is room: the logs go on.
+    fn close(&self, files: &mut Files) -> kumiki_journal::Result<bool> {
+        let ahead = files.segments.prepare_ahead(held(&self.pending).needed());
+        ahead.map_err(failed("making", &*self.disk, "spare"))?;
+        if !held(&self.pending).counts_on(files.segments.fits_ahead()) {
+            return Ok(false);
+        }
+        match files.segments.another(0) {
+            Ok(closed) => files.closed += closed,
+            Err(error) => died(&error),
+        }
+        Ok(true)
     }
 
     /// Ends a snapshot that has failed. What waits for room would have the next one begin with each flush.

@@ -25,6 +25,8 @@ struct Inode {
 struct Held {
     files: Mutex<BTreeMap<String, Arc<Mutex<Inode>>>>,
     is_full: AtomicBool,
+    /// True while it has less room than a file of the log takes.
+    is_short: AtomicBool,
     /// True while nothing but the head of a snapshot is taken; and how many of them were begun.
     refuses_snapshots: Arc<AtomicBool>,
     snapshots: AtomicU64,
@@ -90,7 +92,8 @@ impl Disk for Held {
     }
 
     fn create(&self, name: &str, bytes: u64) -> io::Result<Box<dyn DiskFile>> {
-        if self.is_full.load(SeqCst) {
+        let is_short = bytes >= self.file_bytes() && self.is_short.load(SeqCst);
+        if is_short || self.is_full.load(SeqCst) {
             return Err(io::ErrorKind::StorageFull.into());
         }
         let zeros = vec![0; bytes as usize];
@@ -316,6 +319,52 @@ fn a_full_disk_refuses_before_anything_has_run_and_goes_on_when_there_is_room() 
         "GET a\r\nDBSIZE\r\n",
         &format!("$1\r\n1\r\n:{}\r\n", written + 2),
     );
+}
+
+/// Logs had filled a disk by themselves, and what would have taken their place waited for room for another one.
+#[test]
+fn where_logs_fill_the_disk_a_snapshot_takes_their_place_though_nothing_can_be_written() {
+    let disk = Arc::new(Held::default());
+    let server = serve(&disk, 1).unwrap();
+    let mut client = client(&server);
+    disk.refuses_snapshots.store(true, SeqCst);
+    let set = |value: &str| format!("SET k {value}\r\n");
+    let (value, last) = ("v".repeat(4000), "w".repeat(4000));
+    let logs = || disk.names().iter().filter(|name| name.starts_with("log-")).count();
+    while logs() < 6 {
+        ask(&mut client, &set(&value), "+OK\r\n");
+    }
+    // Less than a file of the log is left, and more than a snapshot takes.
+    disk.is_short.store(true, SeqCst);
+    while !is_refused(&mut client, &set(&last), "+OK\r\n") {}
+    let begun = std::time::Instant::now();
+    disk.refuses_snapshots.store(false, SeqCst);
+    while is_refused(&mut client, &set(&last), "+OK\r\n") {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", disk.names());
+        // What they had is free again.
+        disk.is_short.fetch_and(logs() > 2, SeqCst);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let again = serve(&Arc::new(disk.after_its_end()), 1).unwrap();
+    let answer = format!("$4000\r\n{last}\r\n:1\r\n");
+    ask(&mut self::client(&again), "GET k\r\nDBSIZE\r\n", &answer);
+}
+
+/// Tries again and again leave no file behind each time.
+#[test]
+fn a_snapshot_that_has_failed_begins_again_where_it_was() {
+    let disk = Arc::new(Held::default());
+    let kept = Kept::on(Arc::clone(&disk) as Arc<dyn Disk>, 1).unwrap();
+    let mut noted = Noted::default();
+    noted.set(b"a", &[b"1"], 0);
+    kept.append(0, &mut noted.bytes);
+    assert!(kept.begin_save());
+    let names = disk.names();
+    for _ in 0..3 {
+        *super::held(&kept.save.saving) = None;
+        assert!(kept.begin_save());
+        assert_eq!(disk.names(), names);
+    }
 }
 
 #[test]
