@@ -272,9 +272,9 @@ impl Kept {
         has_room
     }
 
-    /// Begins a snapshot where it takes the place of a file of the log at least.
+    /// Begins a snapshot where it takes the place of half a file of the log at least.
     fn save_for_room(&self, files: &mut Files) {
-        if files.closed + files.segments.written() >= files.segments.bytes() && !files.rests() {
+        if files.closed + files.segments.written() >= files.segments.bytes() / 2 && !files.rests() {
             let _ = self.begin_save_in(files);
         }
     }

@@ -128,6 +128,8 @@ pub(crate) struct Held {
     files: Arc<Mutex<BTreeMap<String, Inode>>>,
     /// True while there is no room for another file.
     pub(crate) is_full: Arc<AtomicBool>,
+    /// True while there is less room than a log's file takes.
+    pub(crate) is_short: Arc<AtomicBool>,
     /// True while nothing can be flushed.
     pub(crate) is_broken: Arc<AtomicBool>,
     /// Number of flushes of logs.
@@ -186,7 +188,8 @@ impl Disk for Held {
     }
 
     fn create(&self, name: &str, bytes: u64) -> io::Result<Box<dyn DiskFile>> {
-        if self.is_full.load(SeqCst) {
+        let is_short = bytes >= SMALL && self.is_short.load(SeqCst);
+        if is_short || self.is_full.load(SeqCst) {
             return Err(io::ErrorKind::StorageFull.into());
         }
         let inode = Arc::new(Mutex::new(vec![0; bytes as usize]));

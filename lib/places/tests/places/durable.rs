@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use kumiki_places::durable::{Disk, Folder};
@@ -289,6 +289,33 @@ fn a_full_disk_refuses_before_anything_has_run_and_serves_on_when_there_is_room(
         assert!(matches!(error, Error::Refused { why: Why::Full, .. }), "{error}");
         disk.is_full.store(false, SeqCst);
         while client.call::<Add>(&hits, 1).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        sum + 1
+    });
+    drop(served);
+    assert_eq!(value(&name, &disk).unwrap(), (sum, None));
+}
+
+/// Nothing is written that would have a snapshot made, and the disk is full of what it takes the place of.
+#[test]
+fn where_logs_fill_the_disk_a_snapshot_takes_their_place_though_nothing_can_be_written() {
+    let (name, disk) = (unique("full-of-logs"), Held::default());
+    let (_interface, served, place) = serve(&name, &disk).unwrap();
+    let logs = || disk.names().iter().filter(|name| name.starts_with("log-")).count();
+    let sum = block_on(async {
+        let client = client();
+        let hits = client.create::<Counter>(&place, Some("hits"), 0).await.unwrap();
+        disk.is_short.store(true, SeqCst);
+        let mut sum = 0;
+        while client.call::<Add>(&hits, 1).await.is_ok() {
+            sum += 1;
+        }
+        let begun = Instant::now();
+        while client.call::<Add>(&hits, 1).await.is_err() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", disk.names());
+            // What it had is free again.
+            disk.is_short.fetch_and(logs() > 1, SeqCst);
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         sum + 1

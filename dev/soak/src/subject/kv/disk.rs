@@ -23,8 +23,9 @@ const PIECE: usize = 1 << 20;
 pub(super) const REFUSED: &str = "refused by a full disk";
 /// The server refuses what is written after so long, on however busy a machine.
 const REFUSES: Duration = Duration::from_secs(60);
-/// The server takes commands again so long after the disk has room.
-const RECOVERS: Duration = Duration::from_secs(15);
+/// The server takes commands again so long after the disk has room: a snapshot that has failed is tried again after 10 s,
+/// and it may be what makes room.
+const RECOVERS: Duration = Duration::from_secs(30);
 /// Time after the last look for which clients may be refused.
 const EXCUSE: Duration = Duration::from_secs(1);
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use kumiki_journal::{Disk, Segments, snapshot_name};
+use kumiki_journal::{Disk, Segments, is_full, snapshot_name};
 use tokio::sync::watch;
 
 use crate::durable::account::{AGAIN, Account, Flushed, Longer, Order, fail, held, size};
@@ -20,6 +20,8 @@ use crate::error::Error;
 const MOST: usize = 4 << 20;
 /// Closed files before a snapshot takes their place, at least.
 const CLOSED: u64 = 2;
+/// Time for which none is begun when one has failed.
+const REST: Duration = Duration::from_secs(10);
 /// Share of the last flush's time for which more records are waited for, in all, and behind each that has come: those who
 /// were answered by it are about to ask again.
 const GATHER: (u32, u32) = (4, 32);
@@ -124,15 +126,16 @@ impl Writer {
     fn wait_for_room(&mut self, payload: u64) -> kumiki_journal::Result<()> {
         loop {
             let Err(error) = self.segments.prepare_for(payload) else { return Ok(()) };
-            let is_full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+            let folder = self.disk.name();
             let failed = |source: io::Error| {
-                let what = format!("making room for {payload} bytes in {}", self.disk.name());
+                let what = format!("making room for {payload} bytes in {folder}");
                 kumiki_journal::Error::Io { what, source }
             };
-            if !is_full.contains(&error.kind()) {
+            if !is_full(&error) {
                 return Err(failed(error));
             }
-            held(&self.account).full = Some(format!("{}: {error}", self.disk.name()));
+            held(&self.account).full = Some(format!("{folder}: {error}"));
+            self.snapshot();
             let until = Instant::now() + AGAIN;
             loop {
                 match self.come.recv_timeout(until.saturating_duration_since(Instant::now())) {
@@ -214,28 +217,40 @@ impl Writer {
             let refused = outcome.err().map(|why| (Instant::now(), why));
             account.longer = refused.map(|refused| Longer { bytes, refused: Some(refused) });
         }
+        let is_full = account.full.is_some();
+        drop(account);
+        if is_full {
+            self.snapshot();
+        }
     }
 
-    /// Begins a snapshot, if it is time for one.
+    /// Begins a snapshot, if it is time for one. Where the disk is full that is sooner: nothing is written that would
+    /// close another file, and what fills the disk may be these logs.
     fn snapshot(&mut self) {
         if self.snapshot.as_ref().is_some_and(|thread| !thread.is_finished()) {
             return;
         }
         let account = held(&self.account);
         let closed: u64 = account.closed.iter().map(|(_, bytes)| bytes).sum();
-        let least = account.snapshot.as_ref().map_or(0, |(_, bytes)| *bytes);
-        if closed < (CLOSED * self.segments.bytes()).max(least)
-            || account.pinned.is_some_and(|until| Instant::now() < until)
-        {
+        let last = account.snapshot.as_ref().map_or(0, |(_, bytes)| *bytes);
+        let least = match account.full {
+            Some(_) => self.segments.bytes() / 2,
+            None => (CLOSED * self.segments.bytes()).max(last),
+        };
+        if closed < least || account.pinned.is_some_and(|until| Instant::now() < until) {
             return;
         }
         drop(account);
         let (disk, below) = (Arc::clone(&self.disk), self.segments.first());
         let (account, is_over) = (Arc::clone(&self.account), Arc::clone(&self.is_over));
         let work = move || {
-            // One that has failed is tried again with a later file: the logs have all that it would.
-            let Ok(bytes) = snapshot::write(&disk, below, &is_over) else { return };
+            let written = snapshot::write(&disk, below, &is_over);
             let mut account = held(&account);
+            let Ok(bytes) = written else {
+                // It is tried again later: the logs have all that it would.
+                account.pinned = account.pinned.max(Some(Instant::now() + REST));
+                return;
+            };
             account.snapshot = Some((snapshot_name(below), bytes));
             account.closed.retain(|(first, _)| *first >= below);
         };
