@@ -19,7 +19,7 @@ const PACKAGES: &str = "--package kumiki-sys --package kumiki-wait --package kum
 const COMPILED: &str = "--package kumiki-copy --package kumiki-parasc --package kumiki-resource \
     --package kumiki-spawn --package kumiki-tokio --package kumiki-places --package kumiki-journal \
     --package kumiki-metrics --package kumiki-capi --package kumiki-capi-places --package kumiki-du \
-    --package kumiki-httpd --package kumiki-kv";
+    --package kumiki-httpd --package kumiki-kv --package kumiki-ab --package kumiki-cli";
 /// Test programs that are for it, too.
 const PROGRAMS: &str = "--lib --test topology --test wait";
 /// Tests in them that it cannot run.
