@@ -59,13 +59,13 @@ pub use control::binding::Binding;
 pub use control::started::StartedCall;
 pub use control::watch::PlaceNews;
 pub use control::{Builder, Control};
+pub use kumiki_places_wire::wire::busy::Figures;
 pub use kumiki_places_wire::{Error, Result};
 pub use line::Line;
 pub use line::lines::Lines;
 pub use part::{Block, Durable, Part, Portable, Run, Work};
 pub use place::allow::Allow;
 pub use place::blocked::MOST_BLOCKED;
-pub use place::busy::Figures;
 #[cfg(feature = "run")]
 pub use place::keep::{Keeper, keep};
 pub use place::keeping::Restored;

@@ -12,8 +12,7 @@ use kumiki_resource::kind::Kind;
 use kumiki_resource::{CallError, Change, Handle, Interface, Listed, Name, Pattern, Place, Rights};
 
 use crate::client::{call, given, of_outcome};
-use crate::control::started::Ongoing;
-use crate::control::transport::{Limit, Transport};
+use crate::control::transport::{Limit, Ongoing, Transport};
 use crate::error::{Error, Result};
 use crate::part::{Part, Portable, Work};
 use crate::place::allow::Allow;

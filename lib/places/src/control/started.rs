@@ -13,19 +13,10 @@ use tokio::time::timeout;
 use crate::control::Control;
 use crate::control::net::{Engine, Net};
 use crate::control::road::Road;
-use crate::control::transport::{Limit, Transport};
+use crate::control::transport::{Limit, Ongoing, Transport};
 use crate::error::{Error, Result};
 use crate::part::Part;
 use crate::reference::Reference;
-
-/// A call of this process that has begun.
-pub(crate) enum Ongoing<T> {
-    Gave(T),
-    /// What is left of it may block.
-    Rest(Rest<T>),
-}
-
-type Rest<T> = Box<dyn FnOnce() -> Result<T> + Send>;
 
 /// A call that was started ([`Control::start`]): a thread [waits](StartedCall::wait) for it, or a task awaits it. If this
 /// is dropped the call goes on, and nobody hears what it gives.
@@ -141,7 +132,7 @@ impl Control {
 
 /// Has a thread do what may block, for what is left of the limit.
 async fn by_thread<T: Send + 'static>(
-    rest: Rest<T>,
+    rest: Box<dyn FnOnce() -> Result<T> + Send>,
     place: Arc<str>,
     left: Limit,
     tell: Sender<Result<T>>,

@@ -12,6 +12,13 @@ use crate::reference::Reference;
 /// Time that a call waits at most; none is what its way does if nothing is said.
 pub(crate) type Limit = Option<Duration>;
 
+/// A call of this process that has begun.
+pub(crate) enum Ongoing<T> {
+    Gave(T),
+    /// What is left of it may block.
+    Rest(Box<dyn FnOnce() -> Result<T> + Send>),
+}
+
 /// A way to places. Each operation runs once or not at all, and its error says which, or that nobody knows.
 pub(crate) trait Transport {
     fn create<K: Portable>(

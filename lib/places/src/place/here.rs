@@ -13,12 +13,12 @@ use tokio::net::UnixStream;
 use tokio::sync::mpsc::{Sender, UnboundedReceiver, channel, unbounded_channel};
 use tokio::sync::{Notify, Semaphore, broadcast, oneshot};
 
+use crate::durable::leaving::MoveStage;
+use crate::durable::unflushed::Unflushed;
 use crate::error::{Error, Result};
 use crate::place::blocked::{Finished, Waiting, Waits};
 use crate::place::lanes::{Lanes, Said};
-use crate::place::leaving::MoveStage;
 use crate::place::site::{Answered, Coming, LOOK, Site, every};
-use crate::place::unflushed::Unflushed;
 use crate::transport::door::{Door, sweep};
 use crate::transport::passed::Given;
 use crate::transport::passed::LIMIT;
@@ -104,7 +104,7 @@ impl Desk {
             asked: Notify::new(),
             lanes: Mutex::new(lanes),
             clients: AtomicU64::new(0),
-            unflushed: Unflushed::new(),
+            unflushed: Unflushed::default(),
         };
         Ok(Desk { here: Arc::new(here), blocked, door })
     }

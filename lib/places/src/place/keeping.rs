@@ -11,11 +11,11 @@ use crate::durable::entry::{Entry, FORM, FileHead, KeptKind};
 use crate::durable::image::Image;
 use crate::durable::load::{Loaded, load};
 use crate::durable::log::Log;
+use crate::durable::state_sizes::StateSizes;
 use crate::error::{Error, Result};
 use crate::place::allow::Allow;
 use crate::place::lease::Lease;
 use crate::place::parts::Parts;
-use crate::place::state_sizes::StateSizes;
 use crate::wire::Operation;
 use crate::wire::secret;
 

@@ -9,14 +9,14 @@ use kumiki_resource::{Handle, Id};
 
 use crate::durable::entry::{Entry, OWN};
 use crate::durable::image::ClientImage;
+use crate::durable::leaving::MoveStage;
 use crate::durable::log::{self, NoRoom};
+use crate::durable::unflushed::MOST_UNFLUSHED;
 use crate::error::{Error, Result};
 use crate::part::Durable;
 use crate::place::lease::{Before, Lease, LeasePool, is_use};
-use crate::place::leaving::MoveStage;
 use crate::place::parts::{DurableFunctions, FormedState, caught, refused};
 use crate::place::site::Site;
-use crate::place::unflushed::MOST_UNFLUSHED;
 use crate::wire::{self, Operation, Outcome, Refusal, Request, Why, batch};
 
 /// Interval between two looks whether another process waits for the place.

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::place::leaving::STILL;
+use crate::durable::leaving::STILL;
 use crate::place::parts::answer;
 use crate::place::site::Site;
 use crate::wire::{LeaveFiles, LeaveStep, Outcome, Refusal, Why};

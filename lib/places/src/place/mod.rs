@@ -5,7 +5,6 @@ pub(crate) mod allow;
 pub(crate) mod allow_file;
 pub(crate) mod batch_site;
 pub(crate) mod blocked;
-pub(crate) mod busy;
 pub(crate) mod here;
 #[cfg(feature = "run")]
 pub(crate) mod keep;
@@ -14,7 +13,6 @@ pub(crate) mod keeping_site;
 pub(crate) mod lanes;
 pub(crate) mod lease;
 pub(crate) mod lease_site;
-pub(crate) mod leaving;
 pub(crate) mod leaving_site;
 pub(crate) mod line_site;
 #[cfg(test)]
@@ -30,5 +28,3 @@ pub mod run;
 pub(crate) mod serve;
 pub(crate) mod site;
 pub mod standard;
-pub(crate) mod state_sizes;
-pub(crate) mod unflushed;

@@ -13,13 +13,13 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
+use crate::durable::leaving::MoveStage;
+use crate::durable::unflushed::Unflushed;
 use crate::error::{Error, Result};
 use crate::place::blocked::{Finished, Waiting, Waits};
-use crate::place::leaving::MoveStage;
 use crate::place::permission::needed;
 use crate::place::rivals::{self, Rival};
 use crate::place::site::{Answered, Coming, LOOK, Site, every};
-use crate::place::unflushed::Unflushed;
 use crate::transport::nats::Nats;
 use crate::wire::beat::{BEAT, BEATS, Beat};
 use crate::wire::changes::CHANGES;
@@ -109,7 +109,7 @@ impl Post {
             service,
             asked,
             ask_again,
-            unflushed: Unflushed::new(),
+            unflushed: Unflushed::default(),
         };
         // Once the server gives a beat back it knows what was subscribed to before: whoever calls
         // as soon as this returns is heard. A flush only says that the lines have left.

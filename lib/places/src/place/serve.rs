@@ -26,7 +26,6 @@ use crate::durable::load::Loaded;
 use crate::error::{Error, Result};
 use crate::place::allow::Allow;
 use crate::place::blocked::{Finished, MOST_BLOCKED, Threads};
-use crate::place::busy::{Busy, Figures};
 use crate::place::here::Desk;
 use crate::place::keeping::{Disks, Keeping, KeptDisk, Restored, TakenPlace};
 use crate::place::lease::Lease;
@@ -34,6 +33,7 @@ use crate::place::parts::Parts;
 use crate::place::post::Post;
 use crate::place::site::Site;
 use crate::transport::nats::Nats;
+use crate::wire::busy::{Busy, Figures};
 use crate::wire::host::check_host;
 use crate::wire::secret;
 

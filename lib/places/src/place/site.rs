@@ -10,13 +10,13 @@ use kumiki_resource::kind::Kind;
 use kumiki_resource::{Handle, Id, Interface, Listed, Name, Pattern, Place};
 use tokio::time::{Interval, MissedTickBehavior};
 
+use crate::durable::leaving::Leaving;
 use crate::place::allow::Allow;
 use crate::place::blocked::{Awaited, Finished, Threads};
-use crate::place::busy::Busy;
 use crate::place::keeping::Keeping;
 use crate::place::lease::{Before, Lease, LeasePool, is_use};
-use crate::place::leaving::Leaving;
 use crate::place::parts::{Handled, Parts, answer, refused};
+use crate::wire::busy::Busy;
 use crate::wire::changes::{Changes, HOLDS, Heard, Watching};
 use crate::wire::{self, MOST_OPERATIONS, Operation, Outcome, Page, Refusal, Reply, Request, Why};
 

@@ -17,11 +17,17 @@ pub mod entry;
 #[doc(hidden)]
 pub mod image;
 #[doc(hidden)]
+pub mod leaving;
+#[doc(hidden)]
 pub mod load;
 #[doc(hidden)]
 pub mod log;
 #[doc(hidden)]
 pub mod snapshot;
+#[doc(hidden)]
+pub mod state_sizes;
+#[doc(hidden)]
+pub mod unflushed;
 mod writer;
 
 pub use kumiki_journal::{Disk, DiskFile, Folder};

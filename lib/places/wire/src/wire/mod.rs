@@ -10,6 +10,8 @@ pub mod batch;
 #[doc(hidden)]
 pub mod beat;
 #[doc(hidden)]
+pub mod busy;
+#[doc(hidden)]
 pub mod changes;
 #[doc(hidden)]
 pub mod host;

@@ -14,11 +14,11 @@ const BESIDE: u64 = 512;
 
 /// Bytes of the states that are longer than [`SHORT`], by the resources' own ids.
 #[derive(Debug, Default)]
-pub(crate) struct StateSizes(HashMap<u64, u64>);
+pub struct StateSizes(HashMap<u64, u64>);
 
 impl StateSizes {
     /// Sizes of an image's states.
-    pub(crate) fn of(image: &Image) -> StateSizes {
+    pub fn of(image: &Image) -> StateSizes {
         let mut sizes = StateSizes::default();
         for (kind, table) in &image.tables {
             for (slot, index) in table.slots.iter().zip(0_u64..) {
@@ -39,7 +39,7 @@ impl StateSizes {
     }
 
     /// Notes the states of a record.
-    pub(crate) fn note(&mut self, record: &[Entry]) {
+    pub fn note(&mut self, record: &[Entry]) {
         for entry in record {
             match entry {
                 Entry::Made { id, state, .. } | Entry::Changed { id, state, .. } => {
@@ -52,7 +52,7 @@ impl StateSizes {
     }
 
     /// Bytes that an operation's record is known to have: states as they are, and what comes in.
-    pub(crate) fn of_operation(&self, operation: &Operation) -> u64 {
+    pub fn of_operation(&self, operation: &Operation) -> u64 {
         let of = |id: u64| self.0.get(&(id & OWN)).copied().unwrap_or(SHORT);
         let bytes = match operation {
             Operation::Create { unique, spec, .. } => {

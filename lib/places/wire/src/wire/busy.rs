@@ -9,7 +9,8 @@ use crate::wire::beat::BEAT;
 const WINDOW: Duration = BEAT;
 
 /// Time spent on requests, since a while.
-pub(crate) struct Busy(Mutex<Window>);
+#[derive(Debug)]
+pub struct Busy(Mutex<Window>);
 
 /// Counts of what a place has done since it was served.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,6 +23,7 @@ pub struct Figures {
     pub busy: Duration,
 }
 
+#[derive(Debug)]
 struct Window {
     since: Instant,
     busy: Duration,
@@ -32,7 +34,7 @@ struct Window {
 }
 
 impl Busy {
-    pub(crate) fn new(now: Instant) -> Busy {
+    pub fn new(now: Instant) -> Busy {
         let all = (0, Duration::ZERO);
         Busy(Mutex::new(Window { since: now, busy: Duration::ZERO, all, last: None }))
     }
@@ -48,7 +50,7 @@ impl Busy {
     }
 
     /// A request was answered that was begun at `begin`.
-    pub(crate) fn add(&self, begin: Instant, now: Instant) {
+    pub fn add(&self, begin: Instant, now: Instant) {
         let span = now.saturating_duration_since(begin);
         let mut window = self.window(begin);
         window.busy += span;
@@ -56,14 +58,14 @@ impl Busy {
     }
 
     /// All of it, of the place of this name.
-    pub(crate) fn figures(&self, place: &str) -> Figures {
+    pub fn figures(&self, place: &str) -> Figures {
         let (messages, busy) = self.0.lock().unwrap_or_else(PoisonError::into_inner).all;
         Figures { place: place.to_owned(), messages, busy }
     }
 
     /// The share, in thousandths: of the last window, which ends no later than when this is asked and has
     /// two seconds or more, as long as nothing was asked or told.
-    pub(crate) fn permille(&self, now: Instant) -> u16 {
+    pub fn permille(&self, now: Instant) -> u16 {
         let window = self.window(now);
         let begun = share(window.busy, now.saturating_duration_since(window.since));
         window.last.unwrap_or(begun)

@@ -18,11 +18,11 @@ use tokio::sync::watch;
 use crate::wire::{LeaveStep, Operation, Request};
 
 /// Time for which a place stands still, at most.
-pub(crate) const STILL: Duration = Duration::from_secs(2);
+pub const STILL: Duration = Duration::from_secs(2);
 
 /// Stage of a move.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum MoveStage {
+pub enum MoveStage {
     #[default]
     Serves,
     /// Stands still.
@@ -33,37 +33,37 @@ pub(crate) enum MoveStage {
 
 /// Progress of a move.
 #[derive(Debug, Default)]
-pub(crate) struct Leaving {
+pub struct Leaving {
     state: Mutex<LeavingState>,
     stage: watch::Sender<MoveStage>,
 }
 
 /// State of a move.
 #[derive(Debug, Default)]
-pub(crate) struct LeavingState {
-    pub(crate) ticket: u64,
-    pub(crate) still_since: Option<Instant>,
+pub struct LeavingState {
+    pub ticket: u64,
+    pub still_since: Option<Instant>,
     /// Number of the last word in the log.
-    pub(crate) left: Option<u64>,
+    pub left: Option<u64>,
 }
 
 impl Leaving {
-    pub(crate) fn state(&self) -> MutexGuard<'_, LeavingState> {
+    pub fn state(&self) -> MutexGuard<'_, LeavingState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn stage(&self) -> MoveStage {
+    pub fn stage(&self) -> MoveStage {
         *self.stage.borrow()
     }
 
     /// Stages from now on.
-    pub(crate) fn stages(&self) -> watch::Receiver<MoveStage> {
+    pub fn stages(&self) -> watch::Receiver<MoveStage> {
         self.stage.subscribe()
     }
 
     /// True if a request is not answered now: the place stands still, and it is no step of the move, nor a question
     /// whether somebody is here.
-    pub(crate) fn holds(&self, request: &Request) -> bool {
+    pub fn holds(&self, request: &Request) -> bool {
         let passes =
             |operation: &Operation| matches!(operation, Operation::Leave { .. } | Operation::Age);
         let passes = !request.operations.is_empty()
@@ -72,7 +72,7 @@ impl Leaving {
     }
 
     /// Number of the last word in the log, if it was said, and this request is who has it said.
-    pub(crate) fn left_by(&self, request: &Request) -> Option<u64> {
+    pub fn left_by(&self, request: &Request) -> Option<u64> {
         let commits = |operation: &Operation| {
             matches!(operation, Operation::Leave { step: LeaveStep::Commit { .. }, .. })
         };
@@ -81,12 +81,12 @@ impl Leaving {
     }
 
     /// Notes that who has taken the place was told.
-    pub(crate) fn told(&self) {
+    pub fn told(&self) {
         self.stage.send_replace(MoveStage::Left);
     }
 
     /// Returns when the place does not stand still; an error if it has left.
-    pub(crate) async fn serves(&self) -> Result<(), ()> {
+    pub async fn serves(&self) -> Result<(), ()> {
         let mut stages = self.stages();
         match stages.wait_for(|stage| *stage != MoveStage::Still).await.map(|stage| *stage) {
             Ok(MoveStage::Serves) => Ok(()),
@@ -95,7 +95,7 @@ impl Leaving {
     }
 
     /// Has the place go on, if it has stood still for too long.
-    pub(crate) async fn thaw_when_due(&self) {
+    pub async fn thaw_when_due(&self) {
         let mut stages = self.stages();
         loop {
             let since = {
@@ -118,13 +118,13 @@ impl Leaving {
     }
 
     /// Has the place stand still for this move.
-    pub(crate) fn freeze(&self, state: &mut LeavingState, ticket: u64) {
+    pub fn freeze(&self, state: &mut LeavingState, ticket: u64) {
         (state.ticket, state.still_since) = (ticket, Some(Instant::now()));
         self.stage.send_replace(MoveStage::Still);
     }
 
     /// Has the place go on.
-    pub(crate) fn thaw(&self, state: &mut LeavingState) {
+    pub fn thaw(&self, state: &mut LeavingState) {
         (state.ticket, state.still_since) = (0, None);
         self.stage.send_replace(MoveStage::Serves);
     }
