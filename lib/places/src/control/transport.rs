@@ -15,7 +15,7 @@ pub(crate) type Limit = Option<Duration>;
 /// A call of this process that has begun.
 pub(crate) enum Ongoing<T> {
     Gave(T),
-    /// What is left of it may block.
+    /// Rest of it, which may block.
     Rest(Box<dyn FnOnce() -> Result<T> + Send>),
 }
 
@@ -31,7 +31,7 @@ pub(crate) trait Transport {
 
     fn open<K: Kind>(&self, name: &Name, limit: Limit) -> Result<Reference<K>>;
 
-    /// What the part takes stays the caller's: where nobody answers it is asked for by another way.
+    /// Leaves what the part takes to the caller, who asks by another way where nobody answers.
     fn call<P: Part>(&self, on: &Reference<P::Kind>, input: &P::In, limit: Limit)
     -> Result<P::Out>;
 

@@ -48,11 +48,11 @@ struct Back {
     to: Sender<(u64, Bytes)>,
 }
 
-/// What has become of a client's request.
+/// Fate of a client's request.
 enum Requested {
     /// Its reply has been sent, or will be.
     Answered,
-    /// It waits, as the place stands still.
+    /// Waits, as the place stands still.
     Held(Bytes),
     /// Nobody takes its reply.
     Ended,
