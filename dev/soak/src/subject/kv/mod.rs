@@ -97,6 +97,8 @@ fn memory_full<'a>(soak: &'a Soak, address: SocketAddr) -> Fault<'a> {
             if is_full && stops_at_error || soak.is_over() {
                 break;
             }
+            // A full disk: the keys are there.
+            ensure!(!is_full, "a deletion was refused");
         }
         Ok(())
     };
