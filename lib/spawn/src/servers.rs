@@ -32,7 +32,7 @@ impl Default for Shared {
 }
 
 impl Shared {
-    /// Those of nodes with these cpus; one if there are none.
+    /// Servers of the nodes with these cpus; one if there are none.
     fn of(nodes: Vec<CpuSet>) -> Self {
         let nodes = if nodes.is_empty() { vec![CpuSet::new()] } else { nodes };
         Shared(nodes.into_iter().map(|cpus| (cpus, Mutex::default())).collect())

@@ -11,7 +11,6 @@ mod devices;
 mod duel;
 mod elastic;
 mod faults;
-#[path = "../../../../lib/places/examples/five_places.rs"]
 mod five_places;
 mod functions;
 mod hardware;

@@ -38,7 +38,7 @@ fn missing_in(folder: &Path, least: u64) -> Result<Option<String>> {
     }))
 }
 
-/// What `cargo xtask test` has built in a fresh clone when it ends.
+/// Size of all that `cargo xtask test` builds in a fresh clone.
 const WHOLE_GB: u32 = 12;
 
 #[cfg(test)]

@@ -340,7 +340,7 @@ fn drawn(rng: &mut fastrand::Rng) -> Scene {
     Scene { busy, ..scene(&curve, calls, plain, cpus) }
 }
 
-/// What makes batches wait comes once in so many of them, and nothing but that tells how often: one that
+/// Waits come once in many batches, and nothing but that tells how often: one that
 /// is nearly worth it is left for longer than it should be, or not soon. `SCENES` says how many are drawn: of 2,000,
 /// in a release build, a minute.
 #[test]

@@ -31,7 +31,7 @@ impl Topology {
         Self::cpus_of_nodes_from(Path::new("/sys/devices/system"))
     }
 
-    /// The same of a tree as [`read_from`](Self::read_from) reads.
+    /// NUMA nodes alone, of a tree as [`read_from`](Self::read_from) reads.
     pub fn cpus_of_nodes_from(root: &Path) -> Vec<CpuSet> {
         // Files alone: std panics where close(2) is refused after a look into a folder.
         let dir = root.join("node");

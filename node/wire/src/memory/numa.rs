@@ -67,7 +67,7 @@ pub fn restriction(nodes: &[u32]) -> String {
     }
 }
 
-/// Those of `free` that these NUMA nodes have, the first node's first; all if none is named.
+/// Memory of `free` that these NUMA nodes have, the first node's first; all if none is named.
 pub fn of_named(free: &[u32], named: &[u32], nodes: &BTreeMap<u32, u32>) -> Vec<u32> {
     if named.is_empty() {
         return free.to_vec();

@@ -1,0 +1,1 @@
+../../../../lib/places/examples/five_places.rs
