@@ -149,7 +149,11 @@ impl KvClient {
     }
 
     fn key(&self, key: u32) -> Vec<u8> {
-        format!("{}:{}:{key}", self.number, self.life).into_bytes()
+        self.key_of(self.life, key)
+    }
+
+    fn key_of(&self, life: u32, key: u32) -> Vec<u8> {
+        format!("{}:{}:{key}", self.number, life).into_bytes()
     }
 
     fn act(&mut self) -> Result<()> {
@@ -186,8 +190,11 @@ impl KvClient {
     /// Begins anew, where nobody knows what has been done.
     fn forget(&mut self) -> Result<()> {
         self.kept = None;
-        // What is left of it is freed, as soon as the server takes that.
-        let old: Vec<_> = (0..=KEYS).map(|key| self.key(key)).collect();
+        // What is left of it is freed, as soon as the server takes that; and of the one before: what was sent by a
+        // connection that was cut may have run after its keys were deleted.
+        let lives = self.life.saturating_sub(1)..=self.life;
+        let old = lives.flat_map(|life| (0..=KEYS).map(move |key| (life, key)));
+        let old: Vec<_> = old.map(|(life, key)| self.key_of(life, key)).collect();
         let mut delete: Vec<&[u8]> = vec![b"DEL"];
         delete.extend(old.iter().map(|key| &**key));
         let delete = words(&delete);
