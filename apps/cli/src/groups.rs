@@ -11,8 +11,25 @@ const NODE: [(&str, &[&str]); 3] = [
     (
         "Nodes by hand",
         &[
-            "create", "set", "balance", "start", "restart", "stop", "kill", "rm", "ls", "top",
-            "exec", "console", "logs", "cp", "device", "net", "vsock", "serve",
+            "create",
+            "set",
+            "balance",
+            "start",
+            "restart",
+            "stop",
+            "kill",
+            "rm",
+            "ls",
+            "top",
+            "exec",
+            "console",
+            "logs",
+            "cp",
+            "device",
+            "net",
+            "vsock",
+            "serve",
+            "try-hardware",
         ],
     ),
     ("Nodes of a machine file", &["plan", "apply", "rollout", "supervise"]),
@@ -88,7 +105,7 @@ mod tests {
                 assert!(help.contains(&format!("\n  {name} ")), "{name}: {help}");
             }
         }
-        assert!(help.contains("\n  rm         Give a node's cpus"), "{help}");
+        assert!(help.contains("\n  rm            Give a node's cpus"), "{help}");
         assert!(help.contains("Usage: kumiki node <COMMAND>") && help.contains("--help"), "{help}");
     }
 }

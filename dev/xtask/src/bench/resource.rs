@@ -100,6 +100,12 @@ mod tests {
             row("line_call", KUMIKI, 9, 130.0),
             row("place_call", KUMIKI, 9, 115.0),
             row("place_call", "nats", 9, 100.0),
+            row("control_home", KUMIKI, 9, 13.0),
+            row("control_home", "interface", 9, 10.0),
+            row("control_core", KUMIKI, 9, 10.5),
+            row("control_core", "interface", 9, 10.0),
+            row("control_process", KUMIKI, 9, 130.0),
+            row("place_call", "kumiki/control", 9, 115.0),
             row("place_batch", KUMIKI, 256, 2.0),
             row("place_batch", "nats", 256, 10.0),
         ]
