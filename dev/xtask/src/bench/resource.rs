@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn limits_themselves_hold() {
         assert_eq!(broken(&good()), [] as [&str; 0]);
-        assert_eq!(musts(&Figures(&good())).len(), 27);
+        assert_eq!(musts(&Figures(&good())).len(), 31);
     }
 
     #[test]
@@ -141,6 +141,9 @@ mod tests {
             ("lookup", 9, 61.0, &["uncontended mutexed map: 1.220 ×", "name: 61.000 ns"]),
             ("line_call", 9, 131.0, &["raw round trip: 1.310 ×"]),
             ("place_call", 9, 116.0, &["request and reply: 1.160 ×"]),
+            ("control_home", 9, 13.1, &["the interface: 1.310 ×"]),
+            ("control_core", 9, 10.6, &["the interface: 1.060 ×"]),
+            ("control_process", 9, 131.0, &["raw round trip: 1.310 ×"]),
             ("place_batch", 256, 2.1, &["request and reply: 0.210 ×"]),
         ] {
             let mut rows = good();
@@ -194,7 +197,7 @@ mod tests {
 
     #[test]
     fn what_was_not_measured_does_not_hold() {
-        assert_eq!(broken(&[]).len(), 27);
+        assert_eq!(broken(&[]).len(), 31);
         let without = |subject: &str| {
             let rows: Vec<Row> = good().into_iter().filter(|r| r.subject != subject).collect();
             broken(&rows).len()
