@@ -140,6 +140,11 @@ pub(super) fn stream(asked: &[u8], ours: &[u8], theirs: &[u8]) -> bool {
     {
         return true;
     }
+    // What is longer than any length is refused at once; Redis waits for 64 KiB of it.
+    let is_long = |said: &[u8]| said.ends_with(b"bulk count string\r\n");
+    if fault(ours).is_some_and(|at| is_long(ours) && theirs == &ours[..at]) {
+        return true;
+    }
     // Redis does not look at what stands behind a CR, in a length or behind a word. This server
     // does, and has done until there what Redis has.
     let is_loose = asked.windows(2).any(|pair| pair[0] == b'\r' && pair[1] != b'\n');
