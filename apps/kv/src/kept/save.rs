@@ -28,11 +28,11 @@ pub(super) struct Save {
     /// Number of the snapshot that is being written, or was.
     number: AtomicU64,
     workers: usize,
-    pub(super) saving: Mutex<Option<Saving>>,
+    saving: Mutex<Option<Saving>>,
 }
 
 /// A snapshot that is being written.
-pub(super) struct Saving {
+struct Saving {
     /// None while it is flushed and named.
     snapshot: Option<Snapshot>,
     /// Workers that have not written all of theirs.

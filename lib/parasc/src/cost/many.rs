@@ -340,9 +340,8 @@ fn drawn(rng: &mut fastrand::Rng) -> Scene {
     Scene { busy, ..scene(&curve, calls, plain, cpus) }
 }
 
-/// Waits come once in many batches, and nothing but that tells how often: one that
-/// is nearly worth it is left for longer than it should be, or not soon. `SCENES` says how many are drawn: of 2,000,
-/// in a release build, a minute.
+/// Waits come once in many batches, and nothing but that tells how often: a step that is nearly worth it is left for longer
+/// than it should be, or not soon. `SCENES` says how many are drawn: 2,000 take a minute in a release build.
 #[test]
 fn the_best_number_is_found_beside_others_but_for_few_scenes() {
     let few = if cfg!(debug_assertions) { 40 } else { 200 };
