@@ -110,6 +110,7 @@ const NOT_HERE: &[(&str, &str)] = &[
     ("node stop", "prints nothing"),
     ("node supervise", "prints nothing"),
     ("node top", "needs the module osnode"),
+    ("node try-hardware", "needs the module osnode"),
     ("node vsock connect", "needs a node: its output is a stream"),
     ("node vsock listen", "needs a node: its output is a stream"),
     ("node watchman", "prints nothing"),
