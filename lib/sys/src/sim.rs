@@ -158,20 +158,24 @@ pub fn work(ns: u64) {
 /// Multiplies for so long: a look at the clock takes as long as the shortest work that is asked for.
 fn real_work(ns: u64) {
     static STEPS_PER_US: OnceLock<u64> = OnceLock::new();
-    // As short as what is asked for: one multiplication overlaps with the end of the last loop.
-    const STEPS: u64 = 128;
-    const TIMES: u64 = 8192;
-    // In registers alone: a value that goes through memory is faster in a long loop.
-    let multiply = |steps: u64| (0..steps).fold(black_box(3_u64), |x, _| x.wrapping_mul(x | 1));
+    const STEPS: u64 = 1 << 20;
     let per_us = STEPS_PER_US.get_or_init(|| {
         let times = (0..5).map(|_| {
             let begin = Instant::now();
-            (0..TIMES).for_each(|_| _ = black_box(multiply(STEPS)));
+            multiply(STEPS);
             begin.elapsed().as_nanos() as u64
         });
-        STEPS * TIMES * 1000 / times.min().unwrap_or(1).max(1)
+        STEPS * 1000 / times.min().unwrap_or(1).max(1)
     });
-    black_box(multiply(ns * per_us / 1000));
+    multiply(ns * per_us / 1000);
+}
+
+/// So many multiplications, each of the last one's product, also from one call to the next: a processor
+/// would begin the next call's while this one's end, and each would seem to take two thirds of its time.
+fn multiply(steps: u64) {
+    thread_local!(static LAST: Cell<u64> = const { Cell::new(3) });
+    // In registers alone: a value that goes through memory is faster in a long loop.
+    LAST.set(black_box((0..steps).fold(LAST.get(), |x, _| x.wrapping_mul(x | 1))));
 }
 
 /// A full fence.
