@@ -209,13 +209,6 @@ pub(crate) fn identity_of(look: &Statx) -> (u64, u64) {
     (rustix::fs::makedev(look.stx_dev_major, look.stx_dev_minor), look.stx_ino)
 }
 
-/// The key of the folder in which a path's last name stands; none for a path of one name, or a long one.
-///
-/// The program has just gone that way, so that all of it is in memory.
-pub(crate) fn above(at: BorrowedFd<'_>, path: &CStr) -> Option<Key> {
-    key_of(at, before_last(path.to_bytes())?)
-}
-
 /// The folder part of a path, with the slash at its end; none for a path of one name.
 pub(crate) fn before_last(path: &[u8]) -> Option<&[u8]> {
     let end = path.iter().rposition(|byte| *byte == b'/')?;
@@ -473,7 +466,7 @@ mod tests {
         let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         fs::create_dir(folder.path().join("below")).unwrap();
         let open = fs::File::open(folder.path()).unwrap();
-        let key = |path: &CStr| above(open.as_fd(), path);
+        let key = |path: &CStr| key_of(open.as_fd(), before_last(path.to_bytes())?);
         let below = fs::File::open(folder.path().join("below")).unwrap();
         let (device, inode) = identity(below.as_fd()).unwrap();
         assert_eq!(key(c"below/name"), Some(Key::of(device, inode)));

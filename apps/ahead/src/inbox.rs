@@ -17,6 +17,8 @@ const PLACES: usize = 64;
 pub(crate) struct Visit {
     pub(crate) descriptor: i32,
     pub(crate) key: Key,
+    /// Key by which it stands in the table, if it does.
+    pub(crate) place: Key,
     /// The program has used names of it before.
     pub(crate) is_under_way: bool,
 }
@@ -97,8 +99,9 @@ mod tests {
     #[test]
     fn words_come_out_in_order_and_those_beyond_its_room_are_dropped() {
         let mut inbox = Inbox::new();
+        let key = Key::of(1, 1);
         let word =
-            |descriptor| Word::Visit(Visit { descriptor, key: Key::of(1, 1), is_under_way: false });
+            |descriptor| Word::Visit(Visit { descriptor, key, place: key, is_under_way: false });
         for round in 0..3 {
             for number in 0..100 {
                 assert_eq!(inbox.push(word(round * 1000 + number)), number < PLACES as i32);

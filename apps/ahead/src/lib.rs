@@ -49,6 +49,7 @@ mod text;
 mod threads;
 mod trial;
 mod unlisted;
+mod unnumbered;
 #[cfg(not(test))]
 mod unwind;
 mod uses;

@@ -9,6 +9,9 @@ const HEAD: usize = 9;
 /// Bytes of one folder's names that are kept; names beyond are not asked ahead.
 const MOST_BYTES: usize = 1 << 20;
 
+/// Number that libfuse tells where it does not know a file's (`FUSE_UNKNOWN_INO`).
+const UNKNOWN: u64 = 0xffff_ffff;
+
 /// A listed name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Name<'names> {
@@ -16,6 +19,14 @@ pub(crate) struct Name<'names> {
     /// Kind by the listing, which may say nothing.
     pub(crate) kind: FileType,
     pub(crate) name: &'names CStr,
+}
+
+impl Name<'_> {
+    /// True if the listing does not tell the file's number. With libfuse's `readdir_ino` it tells those of names that somebody has
+    /// looked at before.
+    pub(crate) fn is_unnumbered(&self) -> bool {
+        self.inode == UNKNOWN
+    }
 }
 
 /// The names, in the order of the folder.

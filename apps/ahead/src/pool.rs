@@ -356,13 +356,16 @@ fn make_request(state: &State, descriptors: BorrowedFd<'_>, task: Task) {
             // SAFETY: the folder above keeps it open while it is busy, which `finished` ends.
             let open = unsafe { BorrowedFd::borrow_raw(descriptor) };
             let found = folder::below(open, name.as_c());
-            let found = found.map(|folder| (folder::list(folder.open.as_fd()), folder));
+            let found = found.map(|folder| {
+                let listing = folder::list(folder.open.as_fd());
+                (folder, listing)
+            });
             let slept_ns = slept_ns();
             if let Ok(mut walk) = state.walk.lock() {
                 walk.listed_below(&state.shared, above, key);
                 match found {
-                    Some((listing, folder)) => {
-                        walk.listed(&state.shared, folder, listing, way);
+                    Some(found) => {
+                        walk.listed(&state.shared, key, found, way);
                         rest(state, &mut walk, slept_ns, Kind::Folders);
                     }
                     None => state.shared.demand.lists.left(1),

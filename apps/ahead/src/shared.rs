@@ -10,6 +10,7 @@ use crate::inbox::Inbox;
 use crate::settings::Settings;
 use crate::table::Table;
 use crate::unlisted::Unlisted;
+use crate::unnumbered::Unnumbered;
 use crate::uses::AllUses;
 
 /// All of it. What is a count or a table begins as zeros.
@@ -23,9 +24,10 @@ pub(crate) struct Shared {
     pub(crate) missed: AtomicU32,
     /// One once the program has removed or renamed something.
     pub(crate) removes: AtomicU8,
-    /// One once it took long to go a way that the program had just gone.
-    pub(crate) is_way_slow: AtomicU8,
+    /// Ways that the program had just gone and that took long once more, less those that did not.
+    pub(crate) slow_ways: AtomicU8,
     pub(crate) unlisted: Unlisted,
+    pub(crate) unnumbered: Unnumbered,
     pub(crate) table: Table,
     pub(crate) demand: Demand,
     pub(crate) uses: AllUses,

@@ -40,13 +40,30 @@ impl Key {
         Key((mixed ^ (mixed >> 29)) | 1)
     }
 
+    /// Key of a name whose file's number is not told: its folder's key and its bytes, mixed.
+    pub(crate) fn named(folder: Key, name: &[u8]) -> Self {
+        Key::of(folder.0, sum(name))
+    }
+
     pub(crate) fn as_number(self) -> u64 {
         self.0
+    }
+
+    /// The key that was this number; none for zero.
+    pub(crate) fn of_number(number: u64) -> Option<Self> {
+        (number != 0).then_some(Key(number))
     }
 
     fn first(self) -> usize {
         (self.0 >> 40) as usize % PLACES
     }
+}
+
+/// Sum of a text (FNV-1a).
+fn sum(text: &[u8]) -> u64 {
+    text.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
+        (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 /// A listed name: its folder's number with the turn in which that has it, and its place there.
@@ -158,6 +175,22 @@ mod tests {
         assert!(right > 19_900, "{right}");
         assert!((0..20_000).all(|inode| found(&inode) != Some(false)));
         assert!(table.find(Key::of(8, 5)).is_none());
+    }
+
+    #[test]
+    fn names_without_numbers_have_a_key_in_each_folder() {
+        let (one, other) = (Key::of(1, 2), Key::of(1, 3));
+        let mut keys: Vec<u64> = (0..2000)
+            .flat_map(|at| {
+                let name = format!("name{at}");
+                [one, other].map(|folder| Key::named(folder, name.as_bytes()).as_number())
+            })
+            .collect();
+        keys.sort_unstable();
+        keys.dedup();
+        assert_eq!(keys.len(), 4000);
+        assert_eq!(Key::named(one, b"name7"), Key::named(Key::of(1, 2), b"name7"));
+        assert_eq!((Key::of_number(one.as_number()), Key::of_number(0)), (Some(one), None));
     }
 
     #[test]

@@ -239,7 +239,7 @@ impl Walk {
             }
             return;
         }
-        if let Some(place) = shared.table.find(visit.key) {
+        if let Some(place) = shared.table.find(visit.place) {
             // One that was listed ahead and left since, or that could not be, is listed now.
             if place.flags() & table::LISTING != 0 {
                 return;
@@ -323,16 +323,16 @@ impl Walk {
         self.take_in(shared, found, way, come);
     }
 
-    /// Takes in a folder that was listed ahead.
-    pub(crate) fn listed(&mut self, shared: &Shared, folder: Folder, listing: Listing, way: Way) {
-        let flags = shared.table.find(folder.key).map_or(0, table::Place::flags);
+    /// Takes in a folder that was listed ahead; the key is that of its name.
+    pub(crate) fn listed(&mut self, shared: &Shared, key: Key, found: (Folder, Listing), way: Way) {
+        let flags = shared.table.find(key).map_or(0, table::Place::flags);
         match flags & table::VISITED != 0 {
             // Whoever came meanwhile to a folder that was being listed has listed it.
             true if way == Way::Ahead => {
-                self.take_in(shared, (folder, listing), Way::Listed, Come::Meanwhile);
+                self.take_in(shared, found, Way::Listed, Come::Meanwhile);
             }
-            true => self.take_in(shared, (folder, listing), way, Come::Meanwhile),
-            false => self.take_in(shared, (folder, listing), way, Come::NotYet),
+            true => self.take_in(shared, found, way, Come::Meanwhile),
+            false => self.take_in(shared, found, way, Come::NotYet),
         }
     }
 

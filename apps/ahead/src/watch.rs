@@ -18,10 +18,11 @@ use crate::probe::{self, InRead, Slept};
 use crate::shared::Shared;
 use crate::signals;
 use crate::state::{self, Mode, State};
-use crate::table::{ASKED_LIST, FOLDER, Key, VISITED};
+use crate::table::{ASKED_LIST, FOLDER, Key, Place, VISITED};
 use crate::text::Text;
 use crate::trial;
 use crate::unlisted::Opening;
+use crate::unnumbered::{self, At};
 use crate::uses::{Seen, Use};
 
 use rustix::fs::{CWD, Mode as FileMode, OFlags, SeekFrom, seek};
@@ -89,9 +90,17 @@ pub(crate) fn begin() -> Option<Call> {
 }
 
 impl Call {
-    /// The call has looked at a file, and this is which.
-    pub(crate) fn looked(self, device: u64, inode: u64) {
-        self.used(device, inode, Use::Looked);
+    /// The call has looked at a file by this path, and this is which.
+    pub(crate) fn looked(self, device: u64, inode: u64, at: At<'_>) {
+        let took = now().saturating_sub(self.began);
+        match self.reason {
+            Reason::Active => {
+                let key = Key::of(device, inode);
+                let place = unnumbered::find(&self.state.shared, key, at);
+                self.count(took, place.map(|(_, place)| place), Use::Looked);
+            }
+            Reason::Sample | Reason::Early | Reason::Followed => self.slow(took),
+        }
     }
 
     /// The call has opened a file by this path, which begins at that folder of the program.
@@ -119,10 +128,12 @@ impl Call {
         // says so, or it is another file, and one use is counted for the wrong name.
         let open = unsafe { BorrowedFd::borrow_raw(descriptor) };
         let Some((device, inode)) = folder::identity(open) else { return };
-        if self.state.shared.table.find(Key::of(device, inode)).is_none() {
+        let shared = &self.state.shared;
+        let place = unnumbered::find(shared, Key::of(device, inode), At::new(at, path));
+        if place.is_none() {
             entered(self.state, at, path);
         }
-        self.count(took, device, inode, Use::Opened);
+        self.count(took, place.map(|(_, place)| place), Use::Opened);
     }
 
     /// The call has failed.
@@ -132,22 +143,14 @@ impl Call {
         }
     }
 
-    fn used(self, device: u64, inode: u64, what: Use) {
-        let took = now().saturating_sub(self.began);
-        match self.reason {
-            Reason::Active => self.count(took, device, inode, what),
-            Reason::Sample | Reason::Early | Reason::Followed => self.slow(took),
-        }
-    }
-
     fn slow(self, took: u64) {
         if took >= SLEPT_NS {
             self.state.due.store(1, Ordering::Relaxed);
         }
     }
 
-    fn count(self, took: u64, device: u64, inode: u64, what: Use) {
-        if count(self.state, Some(took), device, inode, what) {
+    fn count(self, took: u64, place: Option<&Place>, what: Use) {
+        if count(self.state, Some(took), place, what) {
             counts::add(Count::AheadCalls, 1);
             counts::add(Count::AheadNs, took);
         }
@@ -155,9 +158,8 @@ impl Call {
 }
 
 /// Counts a use, and how long its call took, if it was one call; true if it was asked ahead.
-fn count(state: &State, took: Option<u64>, device: u64, inode: u64, what: Use) -> bool {
+fn count(state: &State, took: Option<u64>, place: Option<&Place>, what: Use) -> bool {
     let visit = state.shared.visits.load(Ordering::Relaxed);
-    let place = state.shared.table.find(Key::of(device, inode));
     let Some(place) = place else {
         took.into_iter().for_each(other);
         return false;
@@ -183,12 +185,13 @@ fn count(state: &State, took: Option<u64>, device: u64, inode: u64, what: Use) -
     false
 }
 
-/// A file that the C library has looked at within itself is handed to the program.
-pub(crate) fn handed_out(device: u64, inode: u64) {
+/// A file that the C library has looked at within itself is handed to the program with this path.
+pub(crate) fn handed_out(device: u64, inode: u64, at: At<'_>) {
     if let Some(state) = state::get()
         && state.mode() == Mode::Active
     {
-        count(state, None, device, inode, Use::Looked);
+        let place = unnumbered::find(&state.shared, Key::of(device, inode), at);
+        count(state, None, place.map(|(_, place)| place), Use::Looked);
     }
 }
 
@@ -211,21 +214,8 @@ fn told(calls: &AtomicU32) -> bool {
 /// The program has opened a file by a name that no listed folder has. If its folder stands in a listed one, the program
 /// goes into that by names, as an interpreter does which knows how its compiled modules are called.
 fn entered(state: &State, begins_at: c_int, path: &CStr) {
-    // An absolute path begins nowhere, and what the program has named for it may be no descriptor.
-    let at = if begins_at < 0 { libc::AT_FDCWD } else { begins_at };
-    // SAFETY: the program's call has just begun at it, or it stands for the working folder.
-    let at = unsafe { BorrowedFd::borrow_raw(at) };
-    // All of that way is in memory, but where the file system asks its server about names each time: there the
-    // program would wait twice.
-    if state.shared.is_way_slow.load(Ordering::Relaxed) != 0 {
-        return;
-    }
-    let began = now();
-    let key = folder::above(at, path);
-    if now().saturating_sub(began) >= SLEPT_NS {
-        state.shared.is_way_slow.store(1, Ordering::Relaxed);
-    }
-    let Some(key) = key else { return };
+    let Some(above) = folder::before_last(path.to_bytes()) else { return };
+    let Some(key) = unnumbered::folder_of(&state.shared, begins_at, above) else { return };
     if state.shared.table.find(key).is_none() {
         if is_by_path(begins_at, path) {
             named(state, path);
@@ -302,7 +292,7 @@ fn under_way(state: &'static State, opened: c_int, at: c_int) {
             && pool::start(state)
         {
             let visits = state.shared.visits.load(Ordering::Relaxed);
-            tell_of(state, folder, Told::UnderWay(at), visits);
+            tell_of(state, folder, (Told::UnderWay(at), At::NONE), visits);
         } else {
             unlisted.forget(Key::of(device, inode));
         }
@@ -338,7 +328,8 @@ fn habit(state: &State, path: &CStr) -> Option<Habit> {
 
 /// Tells of a folder whose names are worth knowing; false if nobody could be told.
 fn tell_names(state: &State, habit: &Habit) -> bool {
-    let visit = Visit { descriptor: BY_NAMES, key: habit.key, is_under_way: false };
+    let key = habit.key;
+    let visit = Visit { descriptor: BY_NAMES, key, place: key, is_under_way: false };
     let inbox = state.shared.inbox.try_lock();
     let is_told = inbox.is_ok_and(|mut inbox| inbox.push_path(habit.folder, visit));
     if is_told {
@@ -380,20 +371,20 @@ pub(crate) fn opening() -> u64 {
     now()
 }
 
-/// The program has opened a folder since then.
-pub(crate) fn opened_folder(began: u64, descriptor: c_int) {
+/// The program has opened a folder by this path since then.
+pub(crate) fn opened_folder(began: u64, descriptor: c_int, at: At<'_>) {
     if now().saturating_sub(began) >= SLEPT_NS
         && let Some(state) = state::get()
     {
         state.due.store(1, Ordering::Relaxed);
     }
-    visit(descriptor);
+    visit(descriptor, at);
 }
 
 /// The program has a folder open whose names it is about to read. It may call its allocator now.
-pub(crate) fn visit(descriptor: c_int) {
+pub(crate) fn visit(descriptor: c_int, at: At<'_>) {
     let before = errno::get();
-    see_open(descriptor);
+    see_open(descriptor, at);
     errno::set(before);
 }
 
@@ -413,10 +404,10 @@ fn scan(state: &'static State, path: &CStr) {
     let Some(visit) = begins(state) else { return };
     // What sleeps here, the program's own call finds in memory. It is closed before that call.
     let Ok(open) = rustix::fs::open(path, SCANNED, FileMode::empty()) else { return };
-    see(state, visit, open.as_fd(), Told::By(path));
+    see(state, visit, open.as_fd(), (Told::By(path), At::here(path)));
 }
 
-fn see_open(descriptor: c_int) {
+fn see_open(descriptor: c_int, at: At<'_>) {
     let Some(state) = state::get() else { return };
     if descriptor < 0 {
         return;
@@ -424,7 +415,7 @@ fn see_open(descriptor: c_int) {
     let Some(visit) = begins(state) else { return };
     // SAFETY: the program's call has just opened it, or has been given it.
     let open = unsafe { BorrowedFd::borrow_raw(descriptor) };
-    see(state, visit, open, Told::Open(descriptor));
+    see(state, visit, open, (Told::Open(descriptor), at));
 }
 
 /// Permission to start threads in a call: only where the program may itself call its allocator.
@@ -446,7 +437,7 @@ pub(crate) fn reads(descriptor: c_int, start: Start) {
             // SAFETY: the program's call is about to read it, and says itself if it is none.
             let open = unsafe { BorrowedFd::borrow_raw(descriptor) };
             if seek(open, SeekFrom::Current(0)) == Ok(0) {
-                see_open(descriptor);
+                see_open(descriptor, At::NONE);
             }
         } else {
             state.change(Mode::Quiet, Mode::Off);
@@ -496,7 +487,7 @@ fn begins(state: &State) -> Option<Begun> {
     }
 }
 
-fn see(state: &'static State, begun: Begun, open: BorrowedFd<'_>, told: Told<'_>) {
+fn see(state: &'static State, begun: Begun, open: BorrowedFd<'_>, told: (Told<'_>, At<'_>)) {
     let Begun { visits, is_turn } = begun;
     match state.mode() {
         Mode::Quiet => {
@@ -554,14 +545,17 @@ fn is_worth_a_start(state: &State, open: BorrowedFd<'_>, slept: Slept) -> bool {
     true
 }
 
-fn tell_of(state: &State, open: BorrowedFd<'_>, told: Told<'_>, visits: u32) {
+fn tell_of(state: &State, open: BorrowedFd<'_>, (told, at): (Told<'_>, At<'_>), visits: u32) {
     let Some((device, inode)) = folder::identity(open) else { return };
     let key = Key::of(device, inode);
-    if let Some(place) = state.shared.table.find(key) {
+    let place = unnumbered::key_of_visited(&state.shared, key, at);
+    if let Some(place) = state.shared.table.find(place) {
         state.shared.uses.visit(&state.shared.demand, place, visits);
     }
-    let visit =
-        |descriptor| Visit { descriptor, key, is_under_way: told == Told::UnderWay(descriptor) };
+    let visit = |descriptor| {
+        let is_under_way = told == Told::UnderWay(descriptor);
+        Visit { descriptor, key, place, is_under_way }
+    };
     match told {
         Told::Open(descriptor) | Told::UnderWay(descriptor) => {
             tell(state, Word::Visit(visit(descriptor)));
@@ -627,7 +621,8 @@ mod tests {
         assert!(!enter(&shared, key) && !visited());
         drop(inbox);
         // There is no room.
-        let word = |number| Word::Visit(Visit { descriptor: number, key, is_under_way: false });
+        let word =
+            |descriptor| Word::Visit(Visit { descriptor, key, place: key, is_under_way: false });
         let fill = |inbox: &mut crate::inbox::Inbox| (0..).find(|at| !inbox.push(word(*at)));
         let filled = fill(&mut shared.inbox.lock().unwrap()).unwrap();
         assert!(!enter(&shared, key) && !visited());

@@ -7,6 +7,7 @@
 use std::ffi::{CStr, c_char, c_int, c_uint};
 
 use crate::real;
+use crate::unnumbered::At;
 use crate::watch::{self, Call};
 
 /// A file's device and inode number, where a call has written what it found.
@@ -26,14 +27,20 @@ impl Identified for libc::statx {
     }
 }
 
-pub(super) fn looked(call: Option<Call>, answer: c_int, found: *const impl Identified) {
+pub(super) fn looked(
+    call: Option<Call>,
+    answer: c_int,
+    found: *const impl Identified,
+    (at, path): (c_int, *const c_char),
+) {
     let Some(call) = call else { return };
     if answer != 0 {
         return call.failed();
     }
     // SAFETY: the call has succeeded and written it.
     let (device, inode) = unsafe { &*found }.identity();
-    call.looked(device, inode);
+    // SAFETY: the call has succeeded, and so read it as a text that ends with a zero, or needs none.
+    call.looked(device, inode, unsafe { At::of_call(at, path) });
 }
 
 pub(super) fn opened(
@@ -51,7 +58,7 @@ pub(super) fn opened(
 }
 
 macro_rules! looks {
-    ($($name:ident($($word:ident: $type:ty),*), $buffer:ident;)*) => { $(
+    ($($name:ident($($word:ident: $type:ty),*), $buffer:ident, $from:expr, $path:ident;)*) => { $(
         /// # Safety
         /// As the C library's function of this name.
         #[unsafe(no_mangle)]
@@ -59,26 +66,26 @@ macro_rules! looks {
             let call = watch::begin();
             // SAFETY: as the caller says.
             let answer = unsafe { real::$name($($word),*) };
-            looked(call, answer, $buffer);
+            looked(call, answer, $buffer, ($from, $path));
             answer
         }
     )* };
 }
 
 looks! {
-    stat(path: *const c_char, found: *mut libc::stat), found;
-    stat64(path: *const c_char, found: *mut libc::stat), found;
-    lstat(path: *const c_char, found: *mut libc::stat), found;
-    lstat64(path: *const c_char, found: *mut libc::stat), found;
-    fstatat(at: c_int, path: *const c_char, found: *mut libc::stat, flags: c_int), found;
-    fstatat64(at: c_int, path: *const c_char, found: *mut libc::stat, flags: c_int), found;
-    __xstat(version: c_int, path: *const c_char, found: *mut libc::stat), found;
-    __xstat64(version: c_int, path: *const c_char, found: *mut libc::stat), found;
-    __lxstat(version: c_int, path: *const c_char, found: *mut libc::stat), found;
-    __lxstat64(version: c_int, path: *const c_char, found: *mut libc::stat), found;
-    __fxstatat(version: c_int, at: c_int, path: *const c_char, found: *mut libc::stat, flags: c_int), found;
-    __fxstatat64(version: c_int, at: c_int, path: *const c_char, found: *mut libc::stat, flags: c_int), found;
-    statx(at: c_int, path: *const c_char, flags: c_int, mask: c_uint, found: *mut libc::statx), found;
+    stat(path: *const c_char, found: *mut libc::stat), found, libc::AT_FDCWD, path;
+    stat64(path: *const c_char, found: *mut libc::stat), found, libc::AT_FDCWD, path;
+    lstat(path: *const c_char, found: *mut libc::stat), found, libc::AT_FDCWD, path;
+    lstat64(path: *const c_char, found: *mut libc::stat), found, libc::AT_FDCWD, path;
+    fstatat(at: c_int, path: *const c_char, found: *mut libc::stat, flags: c_int), found, at, path;
+    fstatat64(at: c_int, path: *const c_char, found: *mut libc::stat, flags: c_int), found, at, path;
+    __xstat(version: c_int, path: *const c_char, found: *mut libc::stat), found, libc::AT_FDCWD, path;
+    __xstat64(version: c_int, path: *const c_char, found: *mut libc::stat), found, libc::AT_FDCWD, path;
+    __lxstat(version: c_int, path: *const c_char, found: *mut libc::stat), found, libc::AT_FDCWD, path;
+    __lxstat64(version: c_int, path: *const c_char, found: *mut libc::stat), found, libc::AT_FDCWD, path;
+    __fxstatat(version: c_int, at: c_int, path: *const c_char, found: *mut libc::stat, flags: c_int), found, at, path;
+    __fxstatat64(version: c_int, at: c_int, path: *const c_char, found: *mut libc::stat, flags: c_int), found, at, path;
+    statx(at: c_int, path: *const c_char, flags: c_int, mask: c_uint, found: *mut libc::statx), found, at, path;
 }
 
 macro_rules! opens {

@@ -2,6 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
+use crate::unnumbered::At;
 use crate::{real, watch};
 
 /// Its descriptor, of which the C library's own stays the owner.
@@ -20,7 +21,12 @@ unsafe extern "C-unwind" fn opendir(path: *const c_char) -> *mut libc::DIR {
     let began = watch::opening();
     // SAFETY: as the caller says.
     let folder = unsafe { real::opendir(path) };
-    watch::opened_folder(began, descriptor(folder));
+    let path = match folder.is_null() {
+        true => At::NONE,
+        // SAFETY: the C library has just read it as a text that ends with a zero.
+        false => unsafe { At::of_call(libc::AT_FDCWD, path) },
+    };
+    watch::opened_folder(began, descriptor(folder), path);
     folder
 }
 
@@ -30,7 +36,7 @@ unsafe extern "C-unwind" fn opendir(path: *const c_char) -> *mut libc::DIR {
 unsafe extern "C-unwind" fn fdopendir(open: c_int) -> *mut libc::DIR {
     // SAFETY: as the caller says.
     let folder = unsafe { real::fdopendir(open) };
-    watch::visit(descriptor(folder));
+    watch::visit(descriptor(folder), At::NONE);
     folder
 }
 

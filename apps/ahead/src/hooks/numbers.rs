@@ -29,12 +29,13 @@ unsafe extern "C-unwind" fn syscall(
     let answer = unsafe { real::syscall(number, a, b, c, d, e, f) };
     // What fails is -1, and a descriptor is small.
     let short = answer as c_int;
+    let path = (a as c_int, b as *const c_char);
     match number {
-        libc::SYS_statx => looked(call, short, e as *const libc::statx),
-        libc::SYS_newfstatat => looked(call, short, c as *const libc::stat),
+        libc::SYS_statx => looked(call, short, e as *const libc::statx, path),
+        libc::SYS_newfstatat => looked(call, short, c as *const libc::stat, path),
         libc::SYS_openat | libc::SYS_openat2 => {
             let flags = if number == libc::SYS_openat { c as c_int } else { libc::O_RDONLY };
-            opened(call, short, (a as c_int, b as *const c_char), flags);
+            opened(call, short, path, flags);
         }
         _ => {}
     }

@@ -5,6 +5,7 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_long, c_short, c_ushort, c_void};
 
 use crate::text::Text;
+use crate::unnumbered::At;
 use crate::{real, watch};
 
 /// The beginning of `FTSENT` (fts.h).
@@ -43,17 +44,19 @@ fn read(entry: *mut Entry) {
     if matches!(entry.info, FTS_NS | FTS_NSOK | FTS_DP) {
         return;
     }
-    used(entry.found);
+    used(entry.found, entry.access_path);
     if entry.info == FTS_D {
         // The next call opens it by this path.
         watch::scans(entry.access_path);
     }
 }
 
-fn used(found: *const libc::stat) {
+fn used(found: *const libc::stat, path: *const c_char) {
     // SAFETY: null, or what the C library has written of the file that it hands out.
     if let Some(found) = unsafe { found.as_ref() } {
-        watch::handed_out(found.st_dev, found.st_ino);
+        // SAFETY: null, or the text by which it has found it from the working folder.
+        let path = unsafe { At::of_call(libc::AT_FDCWD, path) };
+        watch::handed_out(found.st_dev, found.st_ino, path);
     }
 }
 
@@ -131,7 +134,7 @@ unsafe extern "C-unwind" fn handed_new(
             _ => {}
         }
         if kind != FTW_NS {
-            used(found);
+            used(found, here);
         }
     }
     // SAFETY: as the C library calls it.
@@ -163,7 +166,7 @@ unsafe extern "C-unwind" fn handed_old(
         watch::scans(path);
     }
     if kind != FTW_NS {
-        used(found);
+        used(found, path);
     }
     // SAFETY: as the C library calls it.
     unsafe { callback(path, found, kind) }

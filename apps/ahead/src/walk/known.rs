@@ -140,13 +140,19 @@ impl Known {
     }
 
     fn key(&self, name: &Name<'_>) -> Key {
-        Key::of(self.folder.device, name.inode)
+        match name.is_unnumbered() {
+            true => Key::named(self.folder.key, name.name.to_bytes()),
+            false => Key::of(self.folder.device, name.inode),
+        }
     }
 
     /// Has its names stand in the table. One that stood there keeps what was asked and used of it.
     pub(super) fn enter(&mut self, shared: &Shared, number: Number) {
         for position in 0..self.names.len() {
             let Some(name) = self.names.get(position) else { continue };
+            if name.is_unnumbered() {
+                shared.unnumbered.are_listed();
+            }
             let key = self.key(&name);
             let kept = shared.table.find(key).map_or(0, table::Place::flags);
             let flags = match class(&name) {
@@ -206,8 +212,11 @@ impl Known {
             self.orders.pass(kind);
             let (true, Some(text), Some(place)) = (is_asked, text, place) else { continue };
             // Contents are in blocks of their own.
-            let is_by_block = kind == Kind::Attributes && !settings.is_all_cold;
-            if is_by_block && worth.is_near(self.folder.device, name.inode) {
+            let has_block = !settings.is_all_cold && !name.is_unnumbered();
+            if kind == Kind::Attributes
+                && has_block
+                && worth.is_near(self.folder.device, name.inode)
+            {
                 continue;
             }
             if flags & (table::ASKED | table::TOUCHED) == 0 {

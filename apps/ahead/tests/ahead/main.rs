@@ -10,3 +10,4 @@ mod same;
 mod scene;
 mod slow;
 mod strace;
+mod unnumbered;

@@ -15,6 +15,8 @@ use fuser::{
 /// The kernel keeps what it was told.
 const LONG: Duration = Duration::from_secs(3600);
 const THREADS: usize = 40;
+/// Number that libfuse tells for one that it does not know.
+const UNKNOWN: INodeNo = INodeNo(0xffff_ffff);
 
 /// What was asked of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,6 +126,8 @@ enum Keeps {
     Untold,
     /// The same, and listings tell the attributes of their names; each opening of a file is asked (NFS).
     Told,
+    /// The same as a disk's, and listings tell no numbers of files (FUSE by libfuse's paths).
+    Unnumbered,
     /// Listings alone: what has been read of a file is forgotten when somebody opens it.
     Listings,
 }
@@ -268,7 +272,11 @@ impl Filesystem for Served {
                 false => FileType::RegularFile,
             };
             let name = &self.tree.files[*number as usize - 1].0;
-            if reply.add(INodeNo(*number), at as u64 + 1, kind, name) {
+            // Of a name that was looked at before libfuse may tell it.
+            let is_told = self.keeps != Keeps::Unnumbered
+                || self.asked.lock().unwrap().iter().any(|asked| asked.file == *number);
+            let told = if is_told { INodeNo(*number) } else { UNKNOWN };
+            if reply.add(told, at as u64 + 1, kind, name) {
                 break;
             }
         }
@@ -299,6 +307,13 @@ impl Slow {
         let folder = tempfile::tempdir().unwrap();
         let at = folder.path().to_owned();
         Self::mount_as(tree, answer_after, Keeps::Told, at, Some(folder))
+    }
+
+    /// Mounts one whose listings tell no numbers.
+    pub(crate) fn mount_unnumbered(tree: Tree, answer_after: Duration) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path().to_owned();
+        Self::mount_as(tree, answer_after, Keeps::Unnumbered, at, Some(folder))
     }
 
     /// Mounts one whose files' contents are forgotten when they are opened.
