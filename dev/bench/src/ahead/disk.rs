@@ -19,6 +19,8 @@ use fuser::{
 };
 use tempfile::TempDir;
 
+use super::SlowFolder;
+
 /// Size of the file system; what is not written takes no room.
 const BYTES: u64 = 2 << 30;
 /// Requests that may be under way.
@@ -178,20 +180,6 @@ impl Disk {
         Ok(disk)
     }
 
-    /// The folder in which it is mounted.
-    pub(super) fn path(&self) -> PathBuf {
-        self.folder.path().join("mnt")
-    }
-
-    /// Mounts it with nothing of it in memory; each request takes this long from then on.
-    pub(super) fn anew(&mut self, answer: Duration) -> Result<()> {
-        self.answer_ns.store(0, Ordering::Relaxed);
-        self.unmount()?;
-        self.mount()?;
-        self.answer_ns.store(u64::try_from(answer.as_nanos())?, Ordering::Relaxed);
-        Ok(())
-    }
-
     fn mount(&mut self) -> Result<()> {
         ran(Command::new("mount").arg(&self.device).arg(self.path()))?;
         self.is_mounted = true;
@@ -203,6 +191,20 @@ impl Disk {
             ran(Command::new("umount").arg(self.path()))?;
             self.is_mounted = false;
         }
+        Ok(())
+    }
+}
+
+impl SlowFolder for Disk {
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("mnt")
+    }
+
+    fn anew(&mut self, answer: Duration) -> Result<()> {
+        self.answer_ns.store(0, Ordering::Relaxed);
+        self.unmount()?;
+        self.mount()?;
+        self.answer_ns.store(u64::try_from(answer.as_nanos())?, Ordering::Relaxed);
         Ok(())
     }
 }

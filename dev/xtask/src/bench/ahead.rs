@@ -17,7 +17,9 @@ const PACKAGES: &[Package] = &[
         name: "python3",
         reason: "imports a large package, and opens one file of each folder",
     },
+    Package { name: "openssh-sftp-server", reason: "is the other machine of sshfs" },
     Package { name: "rsync", reason: "is measured" },
+    Package { name: "sshfs", reason: "a file system of another machine is measured" },
     Package { name: "util-linux", reason: "losetup and mount" },
 ];
 
