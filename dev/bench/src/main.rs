@@ -86,6 +86,8 @@ fn bench() -> Result<()> {
             servers::serve_by_uring(Path::new(folder), word == servers::URING[0])
         }
         #[cfg(feature = "peers")]
+        [ahead::WORD] => ahead::serve(),
+        #[cfg(feature = "peers")]
         ["ahead", ref only @ ..] => print(&run::document(|_| ahead::rows(only))?),
         ["python", ref only @ ..] => print(&run::document(|_| python::rows(only))?),
         ["resource", ref only @ ..] => print(&run::document(|pair| resource::rows(pair, only))?),

@@ -1,181 +1,88 @@
-//! A disk that answers each request after a set time, any number at once: a file of a FUSE file system of this process,
-//! read without a cache, below a loop device with ext4.
+//! A disk that answers each request after a set time, any number at once: ext4 on a loop device, below which another process serves
+//! a file.
 
-use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::sleep;
-use std::time::{Duration, UNIX_EPOCH};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use fuser::{
-    BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
-    Generation, INodeNo, InitFlags, KernelConfig, LockOwner, MountOption, OpenFlags, ReplyAttr,
-    ReplyData, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, WriteFlags,
-};
 use tempfile::TempDir;
 
 use super::SlowFolder;
+use super::served::{IMAGE, SERVES, apart};
 
 /// Size of the file system; what is not written takes no room.
-const BYTES: u64 = 2 << 30;
-/// Requests that may be under way.
-const REQUESTS: u16 = 128;
-const NAME: &str = "disk";
-const NUMBER: INodeNo = INodeNo(2);
-const LONG: Duration = Duration::from_secs(3600);
+pub(super) const BYTES: u64 = 2 << 30;
 
-/// The one file, and how long it takes.
-struct Delayed {
-    image: File,
-    answer_ns: Arc<AtomicU64>,
+/// The process that serves it, until its input ends.
+struct Server {
+    process: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
 }
 
-impl Delayed {
-    fn wait(&self) {
-        let answer = Duration::from_nanos(self.answer_ns.load(Ordering::Relaxed));
-        if !answer.is_zero() {
-            sleep(answer);
+impl Server {
+    fn begin(mut command: Command, folder: &Path) -> Result<Self> {
+        command.current_dir(folder).stdin(Stdio::piped()).stdout(Stdio::piped());
+        // What a terminal sends to end this process does not end it, which is to serve until this one is no more.
+        let mut process = command.process_group(0).spawn().context("the disk's server")?;
+        let input = process.stdin.take();
+        let output = BufReader::new(process.stdout.take().context("its output is a pipe")?);
+        Ok(Server { process, input, output })
+    }
+
+    /// Rest of its next line.
+    fn said(&mut self) -> Result<String> {
+        loop {
+            let mut line = String::new();
+            ensure!(self.output.read_line(&mut line)? > 0, "the disk's server has ended");
+            if let Some((_, said)) = line.split_once(SERVES) {
+                return Ok(said.trim().to_owned());
+            }
         }
     }
 
-    fn attributes(number: INodeNo) -> FileAttr {
-        let is_root = number == INodeNo::ROOT;
-        FileAttr {
-            ino: number,
-            size: if is_root { 0 } else { BYTES },
-            blocks: 0,
-            atime: UNIX_EPOCH,
-            mtime: UNIX_EPOCH,
-            ctime: UNIX_EPOCH,
-            crtime: UNIX_EPOCH,
-            kind: if is_root { FileType::Directory } else { FileType::RegularFile },
-            perm: 0o700,
-            nlink: 1,
-            uid: 0,
-            gid: 0,
-            rdev: 0,
-            flags: 0,
-            blksize: 4096,
-        }
+    fn answer(&mut self, after: Duration) -> Result<()> {
+        writeln!(self.input.as_mut().context("it serves")?, "{}", after.as_nanos())?;
+        self.said().map(drop)
     }
 }
 
-impl Filesystem for Delayed {
-    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
-        let refused = |_| std::io::Error::from(std::io::ErrorKind::Unsupported);
-        config
-            .add_capabilities(InitFlags::FUSE_ASYNC_READ | InitFlags::FUSE_ASYNC_DIO)
-            .map_err(refused)?;
-        config.set_max_background(REQUESTS).map_err(|_| std::io::ErrorKind::Unsupported)?;
-        Ok(())
-    }
-
-    fn lookup(&self, _: &Request, _: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        match name == NAME {
-            true => reply.entry(&LONG, &Self::attributes(NUMBER), Generation(0)),
-            false => reply.error(Errno::ENOENT),
-        }
-    }
-
-    fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        reply.attr(&LONG, &Self::attributes(number));
-    }
-
-    fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        reply.opened(FileHandle(0), FopenFlags::FOPEN_DIRECT_IO);
-    }
-
-    fn read(
-        &self,
-        _: &Request,
-        _: INodeNo,
-        _: FileHandle,
-        offset: u64,
-        size: u32,
-        _: OpenFlags,
-        _: Option<LockOwner>,
-        reply: ReplyData,
-    ) {
-        self.wait();
-        let mut bytes = vec![0; size as usize];
-        match self.image.read_exact_at(&mut bytes, offset) {
-            Ok(()) => reply.data(&bytes),
-            Err(_) => reply.error(Errno::EIO),
-        }
-    }
-
-    fn write(
-        &self,
-        _: &Request,
-        _: INodeNo,
-        _: FileHandle,
-        offset: u64,
-        data: &[u8],
-        _: WriteFlags,
-        _: OpenFlags,
-        _: Option<LockOwner>,
-        reply: ReplyWrite,
-    ) {
-        self.wait();
-        match self.image.write_all_at(data, offset) {
-            Ok(()) => reply.written(data.len() as u32),
-            Err(_) => reply.error(Errno::EIO),
-        }
-    }
-
-    fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        reply.ok();
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.input = None;
+        let _ = self.process.wait();
     }
 }
 
 /// The disk; its file system is mounted anew before each run.
 pub(super) struct Disk {
-    answer_ns: Arc<AtomicU64>,
     device: String,
     is_mounted: bool,
     // In this order they are given back.
     _device_open: File,
-    _session: Option<BackgroundSession>,
+    server: Server,
     folder: TempDir,
 }
 
 impl Disk {
-    pub(super) fn new() -> Result<Self> {
+    /// One that is served by this command.
+    pub(super) fn new(server: Command) -> Result<Self> {
         apart()?;
         let folder = tempfile::tempdir()?;
-        let image = folder.path().join("image");
+        let image = folder.path().join(IMAGE);
         File::create(&image)?.set_len(BYTES)?;
         ran(Command::new("mkfs.ext4").args(["-q", "-N", "200000"]).arg(&image))?;
-        for name in ["fuse", "mnt"] {
-            fs::create_dir(folder.path().join(name))?;
-        }
-        let answer_ns = Arc::new(AtomicU64::new(0));
-        let image = File::options().read(true).write(true).open(&image)?;
-        let served = Delayed { image, answer_ns: Arc::clone(&answer_ns) };
-        let mut config = Config::default();
-        config.mount_options = vec![MountOption::RW, MountOption::FSName("delayed".to_owned())];
-        config.n_threads = Some(usize::from(REQUESTS));
-        config.clone_fd = true;
-        let below = folder.path().join("fuse");
-        let session = fuser::spawn_mount(served, &below, &config).context("mounting by FUSE")?;
-        let losetup = Command::new("losetup")
-            .args(["--find", "--show", "--direct-io=on"])
-            .arg(below.join(NAME))
-            .output()
-            .context("losetup")?;
-        ensure!(losetup.status.success(), "losetup: {}", String::from_utf8_lossy(&losetup.stderr));
-        let device = String::from_utf8(losetup.stdout)?.trim().to_owned();
+        fs::create_dir(folder.path().join("mnt"))?;
+        let mut server = Server::begin(server, folder.path())?;
+        let device = server.said()?;
         let _device_open = File::open(&device).with_context(|| device.clone())?;
         // While somebody has it open it stays; however this process ends, it is free then.
         ran(Command::new("losetup").args(["--detach", &device]))?;
-        let _session = Some(session);
-        let mut disk =
-            Disk { answer_ns, device, is_mounted: false, _device_open, _session, folder };
+        let mut disk = Disk { device, is_mounted: false, _device_open, server, folder };
         disk.mount()?;
         Ok(disk)
     }
@@ -201,28 +108,18 @@ impl SlowFolder for Disk {
     }
 
     fn anew(&mut self, answer: Duration) -> Result<()> {
-        self.answer_ns.store(0, Ordering::Relaxed);
+        self.server.answer(Duration::ZERO)?;
         self.unmount()?;
         self.mount()?;
-        self.answer_ns.store(u64::try_from(answer.as_nanos())?, Ordering::Relaxed);
-        Ok(())
+        self.server.answer(answer)
     }
 }
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        self.answer_ns.store(0, Ordering::Relaxed);
+        let _ = self.server.answer(Duration::ZERO);
         let _ = self.unmount();
     }
-}
-
-/// Gives this thread, and what it starts, mounts of its own: another namespace that is made meanwhile would keep a copy
-/// of the disk's, with what the kernel knows of it.
-fn apart() -> Result<()> {
-    // SAFETY: a call without pointers; what it changes is this thread's alone.
-    let done = unsafe { libc::unshare(libc::CLONE_NEWNS) };
-    ensure!(done == 0, "mounts of its own: {}: run it as root", std::io::Error::last_os_error());
-    ran(Command::new("mount").args(["--make-rprivate", "/"]))
 }
 
 /// Runs a command that must succeed.
@@ -246,4 +143,72 @@ pub(super) fn fill(folder: &Path, files: usize) -> Result<()> {
         fs::write(above.join(format!("file{of}")), &bytes[..random.usize(500..bytes.len())])?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread::sleep;
+    use std::time::Instant;
+
+    use super::*;
+    use crate::ahead::served;
+
+    const SERVER: &str = "ahead::disk::tests::the_server";
+    const KILLED: &str = "ahead::disk::tests::a_disk_until_its_process_is_killed";
+
+    /// A test of this program, as a process.
+    fn process(name: &str) -> Command {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", name, "--ignored", "--nocapture"]);
+        command
+    }
+
+    #[test]
+    #[ignore = "the process that serves another test's disk"]
+    fn the_server() {
+        served::serve().unwrap();
+    }
+
+    #[test]
+    #[ignore = "the process that another test kills"]
+    fn a_disk_until_its_process_is_killed() {
+        let disk = Disk::new(process(SERVER)).unwrap();
+        println!("{SERVES}");
+        // As a bench fills it: there is always something that is not written yet.
+        for at in 0.. {
+            fs::write(disk.path().join(format!("file{}", at % 100)), vec![1; 1 << 20]).unwrap();
+        }
+    }
+
+    /// Kills a process that uses a disk, some time after that is there; none where there can be no such disk, else whether it has ended
+    /// soon.
+    fn ends_when_killed(after: Duration) -> Option<bool> {
+        let mut bench =
+            process(KILLED).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let lines = BufReader::new(bench.stdout.take().unwrap()).lines().map_while(Result::ok);
+        if !{ lines }.any(|line| line.contains(SERVES)) {
+            println!("passed over: no such disk here: {:?}", bench.wait());
+            return None;
+        }
+        sleep(after);
+        bench.kill().unwrap();
+        let until = Instant::now() + Duration::from_secs(20);
+        let mut has_ended = || bench.try_wait().unwrap().is_some();
+        while !has_ended() && Instant::now() < until {
+            sleep(Duration::from_millis(10));
+        }
+        Some(has_ended())
+    }
+
+    /// Served by itself, it would wait for its own answers for ever.
+    #[test]
+    fn a_bench_that_is_killed_ends() {
+        // How its threads end is another matter each time.
+        for at in 0..10 {
+            match ends_when_killed(Duration::from_millis(40 * at)) {
+                Some(has_ended) => assert!(has_ended, "round {at}: it has not ended"),
+                None => return,
+            }
+        }
+    }
 }

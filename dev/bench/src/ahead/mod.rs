@@ -3,6 +3,7 @@
 
 mod disk;
 mod remote;
+mod served;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ use kumiki_measure::bench::Row;
 use crate::run::median_of;
 use disk::{Disk, fill, ran};
 use remote::Remote;
+pub(crate) use served::{WORD, serve};
 
 /// Runs of each, in turns.
 const ROUNDS: usize = 3;
@@ -107,16 +109,25 @@ pub(crate) fn rows(only: &[&str]) -> Result<Vec<Row>> {
     ensure!(only.iter().all(known), "the bench ahead has no such case: {only:?}");
     let library = std::env::current_exe()?.with_file_name("libkumiki_ahead.so");
     ensure!(library.exists(), "{} is not built: cargo xtask bench does so", library.display());
-    let mut disk = Disk::new()?;
-    prepare(&disk)?;
     let mut rows = Vec::new();
     let is_wanted = |case: &&AheadCase| only.is_empty() || only.contains(&case.name);
+    let mut disk = None;
     for case in CASES.iter().filter(is_wanted) {
+        let disk = match &mut disk {
+            Some(disk) => disk,
+            none => {
+                let mut server = Command::new(std::env::current_exe()?);
+                server.arg(WORD);
+                let made = none.insert(Disk::new(server)?);
+                prepare(made)?;
+                made
+            }
+        };
         for answer_us in ANSWERS_US.into_iter().chain([WARM_US]) {
             // With all in memory, what was looked at before is another case.
             let is_case = case.before.is_none() || answer_us != WARM_US;
             if is_case && (case.has_all || [ANSWERS_US[1], WARM_US].contains(&answer_us)) {
-                measure(&mut disk, &library, case, answer_us, &mut rows)?;
+                measure(disk, &library, case, answer_us, &mut rows)?;
             }
         }
     }
