@@ -286,17 +286,11 @@ fn first_bytes(above: BorrowedFd<'_>, name: &CStr) -> Option<u64> {
 
 /// Reads of a file, and again after another opening, to find out whether it was kept meanwhile; none if it cannot be read.
 ///
-/// By reads, which wait: such file systems leave access times to who serves them. One that was kept is found on the
-/// second or third time, as another reader may have the page for a moment.
+/// By reads, which wait: such file systems leave access times to who serves them.
 pub(crate) fn try_kept(above: BorrowedFd<'_>, name: &CStr) -> Option<Finding> {
     first_bytes(above, name)?;
     read_first(above, name)?;
-    for _ in 0..2 {
-        if !read_first(above, name)? {
-            return Some(Finding::Kept);
-        }
-    }
-    Some(Finding::Forgotten)
+    Finding::of_reads(|| read_first(above, name))
 }
 
 /// Opens a file and reads its first byte; true if that slept.

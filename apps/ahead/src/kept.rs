@@ -16,6 +16,28 @@ pub(crate) enum Finding {
     Forgotten,
 }
 
+/// Reads until two in a row have said the same.
+const READS: u32 = 4;
+
+impl Finding {
+    /// The finding by reads of a file that was read before, each after another opening, which say whether they slept; none if one
+    /// fails.
+    ///
+    /// One read alone says little: the program, which comes to the same file, may have the page for a moment, so that ours sleeps
+    /// although it was kept; or have fetched it between our opening and our read, so that ours does not sleep although it was forgotten.
+    pub(crate) fn of_reads(mut has_slept: impl FnMut() -> Option<bool>) -> Option<Self> {
+        let mut last = None;
+        for _ in 0..READS {
+            let slept = has_slept()?;
+            if last == Some(slept) {
+                return Some(if slept { Finding::Forgotten } else { Finding::Kept });
+            }
+            last = Some(slept);
+        }
+        Some(Finding::Forgotten)
+    }
+}
+
 /// File systems by their devices. One for which there is no room is taken for one that forgets.
 #[derive(Debug)]
 pub(crate) struct Kept {
@@ -51,6 +73,23 @@ impl Kept {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_read_beside_the_programs_own_does_not_decide() {
+        let found = |slept: &[bool]| {
+            let mut slept = slept.iter().copied();
+            let found = Finding::of_reads(|| slept.next());
+            assert_eq!(slept.next(), None, "all of them were needed");
+            found
+        };
+        assert_eq!(found(&[false, false]), Some(Finding::Kept));
+        assert_eq!(found(&[true, true]), Some(Finding::Forgotten));
+        // The program has fetched it; or was fetching it.
+        assert_eq!(found(&[false, true, true]), Some(Finding::Forgotten));
+        assert_eq!(found(&[true, false, false]), Some(Finding::Kept));
+        assert_eq!(found(&[true, false, true, false]), Some(Finding::Forgotten));
+        assert_eq!(found(&[false]), None);
+    }
 
     #[test]
     fn each_device_has_its_own_finding_and_those_beyond_forget() {
