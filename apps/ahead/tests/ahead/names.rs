@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::asked::{by, is_much, once};
-use crate::scene::{Counts, ahead, build, has, run};
+use crate::asked::{are_asked_by_others, by, is_much, is_once};
+use crate::scene::{Counts, ahead, at_times, build, has, run};
 use crate::slow::{Asked, Slow, Tree, What};
 
 /// Time of an answer: long beside what a thread takes to be woken.
@@ -37,22 +37,18 @@ fn read(words: &[&str], (folders, files): (usize, usize), in_each: usize) -> Opt
 
 #[test]
 fn files_of_one_folder_are_asked_by_others_and_only_once() {
-    let Some(run) = read(&[], (1, 300), 300) else { return };
-    for what in [What::Looked, What::Read] {
-        once(&run.asked, what);
-        let (own, others) = by(&run.asked, what, run.process);
-        assert!(is_much(own, others), "{what:?}: {own} by itself, {others} by others");
-    }
+    at_times(|| {
+        let Some(run) = read(&[], (1, 300), 300) else { return true };
+        are_asked_by_others(&run.asked, &[What::Looked, What::Read], run.process)
+    });
 }
 
 #[test]
 fn files_of_many_small_folders_are_asked_by_others_and_only_once() {
-    let Some(run) = read(&[], (60, 10), 10) else { return };
-    for what in [What::Looked, What::Read] {
-        once(&run.asked, what);
-        let (own, others) = by(&run.asked, what, run.process);
-        assert!(is_much(own, others), "{what:?}: {own} by itself, {others} by others");
-    }
+    at_times(|| {
+        let Some(run) = read(&[], (60, 10), 10) else { return true };
+        are_asked_by_others(&run.asked, &[What::Looked, What::Read], run.process)
+    });
 }
 
 #[test]
@@ -83,22 +79,23 @@ fn in_a_handler_of_a_signal_no_threads_are_started() {
 /// As an interpreter that looks for a package in several forms before it reads its folder.
 #[test]
 fn a_few_slow_looks_tell_that_a_folder_is_cold_whose_listing_is_in_memory() {
-    let Some(run) = read(&["after-looking"], (1, 300), 300) else { return };
-    assert_eq!(run.pools, 1);
-    let (own, others) = by(&run.asked, What::Looked, run.process);
-    assert!(is_much(own, others), "{own} by itself, {others} by others");
+    at_times(|| {
+        let Some(run) = read(&["after-looking"], (1, 300), 300) else { return true };
+        assert_eq!(run.pools, 1);
+        let (own, others) = by(&run.asked, What::Looked, run.process);
+        is_much(own, others)
+    });
 }
 
 /// As rsync, which makes its list of files some folders before it opens them.
 #[test]
 fn files_that_are_opened_in_a_second_pass_are_read_by_others_and_only_once() {
-    let Some(run) = read(&["two-passes"], (60, 20), 20) else { return };
-    for what in [What::Looked, What::Read] {
-        once(&run.asked, what);
-    }
-    let (own, others) = by(&run.asked, What::Read, run.process);
-    println!("{own} read by itself, {others} by others");
-    assert!(others >= own, "{own} read by itself, {others} by others");
+    at_times(|| {
+        let Some(run) = read(&["two-passes"], (60, 20), 20) else { return true };
+        let (own, others) = by(&run.asked, What::Read, run.process);
+        println!("{own} read by itself, {others} by others");
+        [What::Looked, What::Read].iter().all(|what| is_once(&run.asked, *what)) && others >= own
+    });
 }
 
 /// Its sender opens files a thousand names behind its list.
@@ -107,19 +104,18 @@ fn what_rsync_opens_behind_its_list_is_read_by_others_and_only_once() {
     if !has("rsync") {
         return;
     }
-    let Some(slow) = Slow::mount(Tree::wide(100, 30, 3000), ANSWER) else { return };
-    // In memory, where it can be.
-    let out = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-    let mut command = ahead("rsync");
-    command.arg("-a").arg(format!("{}/", slow.path().display())).arg(out.path());
-    let (process, output) = run(&mut command);
-    assert!(output.status.success(), "{output:?}");
-    let asked = slow.asked();
-    for what in [What::Looked, What::Read] {
-        once(&asked, what);
-    }
-    let (own, others) = by(&asked, What::Read, process);
-    println!("{own} read by itself, {others} by others");
-    assert_eq!(own + others, 3000);
-    assert!(others >= 2 * own, "{own} read by itself, {others} by others");
+    at_times(|| {
+        let Some(slow) = Slow::mount(Tree::wide(100, 30, 3000), ANSWER) else { return true };
+        // In memory, where it can be.
+        let out = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        let mut command = ahead("rsync");
+        command.arg("-a").arg(format!("{}/", slow.path().display())).arg(out.path());
+        let (process, output) = run(&mut command);
+        assert!(output.status.success(), "{output:?}");
+        let asked = slow.asked();
+        let (own, others) = by(&asked, What::Read, process);
+        println!("{own} read by itself, {others} by others");
+        assert!(own + others >= 3000);
+        [What::Looked, What::Read].iter().all(|what| is_once(&asked, *what)) && others >= 2 * own
+    });
 }

@@ -80,12 +80,15 @@ pub(crate) fn build(source: &str, folder: &Path) -> PathBuf {
     program
 }
 
-/// Does a thing again until others have had their share of it: how much that is, others of this machine decide. What
-/// must hold each time is asserted within.
+/// Does a thing again until others have had their share of it and nothing was asked twice: how much that is, others of this machine
+/// decide, and the kernel, which gives up of its memory when it likes. What must hold each time is asserted within.
 pub(crate) fn at_times(body: impl Fn() -> bool) {
     let begun = Instant::now();
     while !body() {
-        assert!(begun.elapsed() < PATIENCE, "others never had their share in {PATIENCE:?}");
+        assert!(
+            begun.elapsed() < PATIENCE,
+            "in {PATIENCE:?} others never had their share with nothing asked twice"
+        );
     }
 }
 
