@@ -49,6 +49,9 @@ impl fmt::Debug for Words<'_> {
     }
 }
 
+/// Bytes that a block of memory takes beside what it is for, about.
+const BLOCK: usize = 16;
+
 /// A command with memory of its own, as it waits for its turn or travels to another shard.
 #[derive(Clone, Debug, Default)]
 pub struct Command {
@@ -76,6 +79,6 @@ impl Command {
 
     /// Bytes of memory that it has.
     pub fn kept(&self) -> usize {
-        self.bytes.len() + size_of_val(&*self.spans) + 2 * size_of::<Command>()
+        self.bytes.len() + size_of_val(&*self.spans) + 2 * (size_of::<Command>() + BLOCK)
     }
 }

@@ -9,6 +9,9 @@ use kumiki_kv::args::Args;
 use kumiki_sys::sentence::with_causes;
 use kumiki_sys::stdio::printed;
 
+/// Bytes that C's library keeps at the end of each worker's heap, at most.
+const KEPT: u32 = 1 << 20;
+
 fn main() -> ExitCode {
     let args = match Args::try_parse() {
         Ok(args) => args.by_todays_names(),
@@ -19,6 +22,8 @@ fn main() -> ExitCode {
         }
         Err(wrong) => wrong.exit(),
     };
+    // What is freed is to leave, also at the end of a worker's heap.
+    kumiki_sys::heap::keep_at_most(KEPT);
     let heard = kumiki_sys::event::to_file().map_err(anyhow::Error::from);
     match heard.and_then(|()| kumiki_kv::server::run(&args)) {
         Ok(()) => ExitCode::SUCCESS,

@@ -64,6 +64,8 @@ impl Worker {
             client.kept = client.connection.kept();
             self.kept += client.kept;
         }
+        // Before they go.
+        self.most_had = self.most_had.max(self.has());
         while self.kept > self.most_kept && self.close_largest() {}
     }
 

@@ -40,8 +40,9 @@ const EVENTS: usize = 256;
 const LOOK: Duration = Duration::from_micros(20);
 /// The longest wait for what goes by the time of day, which somebody may set.
 const SECOND: Duration = Duration::from_secs(1);
-/// Bytes that are given back to the kernel once so many have become free.
-const MUCH: usize = 4 << 20;
+/// Bytes that are given back to the kernel once so many have become free. Less than what a worker's clients
+/// may have at the least, four times the longest word, so that what they leave is ever so much.
+const MUCH: usize = 1 << 20;
 /// Tokens of what is no connection.
 const BELL: u64 = u64::MAX;
 /// Mark of the first listener; those of others are below.
@@ -184,10 +185,15 @@ impl Worker {
         }
     }
 
+    /// Bytes that its keys and clients have.
+    fn has(&self) -> usize {
+        self.kept + self.counters().key_bytes.get() as usize
+    }
+
     /// Gives the kernel what has become free, once that is much and a second has passed: more may
     /// become free, or it may be needed again.
     fn give_back(&mut self) {
-        let has = self.kept + self.counters().key_bytes.get() as usize;
+        let has = self.has();
         self.most_had = self.most_had.max(has);
         match self.gives_back_at {
             Some(at) if at <= self.woken => {
