@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
@@ -73,6 +73,7 @@ fn vendor(tree: &Path) -> Result<()> {
             emptied(folder.as_std_path(), &targets.collect::<Vec<_>>())?;
         }
         unsummed(folder.as_std_path())?;
+        without_originals(folder.as_std_path())?;
     }
     ensure!(whole > 0 && whole == needed.len(), "{whole} crates are there of {needed:?}");
     println!("{whole} crates of {} are in the source package whole", metadata.packages.len());
@@ -127,7 +128,17 @@ fn emptied(folder: &Path, targets: &[&Path]) -> Result<()> {
     Ok(())
 }
 
-/// Has cargo check no file of a crate: debhelper removes some by their names, as `*.orig`.
+/// Removes what lintian takes for what a patch has left: a manifest as it was before it was published.
+fn without_originals(folder: &Path) -> Result<()> {
+    match fs::remove_file(folder.join("Cargo.toml.orig")) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("removing Cargo.toml.orig of {}", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Has cargo check no file of a crate: some are removed by their names, as `*.orig`.
 fn unsummed(folder: &Path) -> Result<()> {
     let path = folder.join(".cargo-checksum.json");
     let text = fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
@@ -163,6 +174,9 @@ mod tests {
         write(".cargo-checksum.json", r#"{"files":{"src/long.rs":"0"},"package":"1"}"#);
         emptied(&crate_of, &[&crate_of.join("src/lib.rs")]).unwrap();
         unsummed(&crate_of).unwrap();
+        write("Cargo.toml.orig", "[package]");
+        (0..2).for_each(|_| without_originals(&crate_of).unwrap());
+        assert!(!crate_of.join("Cargo.toml.orig").exists());
         let text = |name: &str| fs::read_to_string(crate_of.join(name)).unwrap();
         assert_eq!((text("Cargo.toml"), text("src/lib.rs")), ("[package]".into(), String::new()));
         assert!(!crate_of.join("src/long.rs").exists());
