@@ -145,7 +145,7 @@ pub(crate) fn above_of(folder: BorrowedFd<'_>, number: u64) -> Option<Folder> {
 /// Opens a folder below another one, if that changes nothing that others see.
 pub(crate) fn below(above: BorrowedFd<'_>, name: &CStr) -> Option<Folder> {
     let look = look(above, name)?;
-    if is_mount(&look) || FileType::from_raw_mode(look.stx_mode.into()) != FileType::Directory {
+    if is_mount(&look) || !is_folder(&look) {
         return None;
     }
     match open_below(above, name, TO_LIST | OFlags::NOATIME) {
@@ -239,9 +239,13 @@ fn is_mount(look: &Statx) -> bool {
     StatxAttributes::from_bits_retain(look.stx_attributes.bits()).intersects(mounts)
 }
 
-/// Asks for a name's attributes.
-pub(crate) fn ask(above: BorrowedFd<'_>, name: &CStr) {
-    let _ = look(above, name);
+/// Asks for a name's attributes; true if it is a folder.
+pub(crate) fn ask(above: BorrowedFd<'_>, name: &CStr) -> bool {
+    look(above, name).is_some_and(|look| is_folder(&look))
+}
+
+fn is_folder(look: &Statx) -> bool {
+    FileType::from_raw_mode(look.stx_mode.into()) == FileType::Directory
 }
 
 /// Outcome of a request for contents.
@@ -251,6 +255,8 @@ pub(crate) struct Contents {
     pub(crate) bytes: u64,
     /// True if they were not in memory, as far as the file system tells.
     pub(crate) were_cold: bool,
+    /// It is a folder, which has none.
+    pub(crate) is_folder: bool,
 }
 
 /// Asks for a name's attributes, and the first bytes of a file. Whether these were in memory is asked of a file system that
@@ -259,16 +265,19 @@ pub(crate) struct Contents {
 /// They are read by advice: unlike a read it leaves the access time alone. Opening breaks others' leases as the
 /// program's own opening does, and waits for nobody.
 pub(crate) fn ask_contents(above: BorrowedFd<'_>, name: &CStr, tells: bool) -> Contents {
-    let Some(bytes) = first_bytes(above, name) else { return Contents::default() };
+    let Some(look) = look(above, name) else { return Contents::default() };
+    let Some(bytes) = first_bytes(&look) else {
+        return Contents { is_folder: is_folder(&look), ..Contents::default() };
+    };
     let unseen = tells.then(|| open_below(above, name, TO_READ | OFlags::NOATIME).ok()).flatten();
     let warmth = unseen.as_ref().map_or(Warmth::Unknown, |open| try_read(open.as_fd()));
     if warmth == Warmth::Warm {
-        return Contents { bytes, were_cold: false };
+        return Contents { bytes, ..Contents::default() };
     }
     let open = unseen.map_or_else(|| open_below(above, name, TO_READ), Ok);
     let Ok(open) = open else { return Contents::default() };
     let _ = fadvise(&open, 0, std::num::NonZeroU64::new(bytes), Advice::WillNeed);
-    Contents { bytes, were_cold: warmth == Warmth::Cold }
+    Contents { bytes, were_cold: warmth == Warmth::Cold, is_folder: false }
 }
 
 const TO_READ: OFlags = OFlags::RDONLY
@@ -278,17 +287,16 @@ const TO_READ: OFlags = OFlags::RDONLY
     .union(OFlags::NOCTTY);
 
 /// Bytes that are read ahead of a regular file; none of anything else.
-fn first_bytes(above: BorrowedFd<'_>, name: &CStr) -> Option<u64> {
-    let look = look(above, name)?;
+fn first_bytes(look: &Statx) -> Option<u64> {
     let is_file = FileType::from_raw_mode(look.stx_mode.into()) == FileType::RegularFile;
-    (is_file && !is_mount(&look) && look.stx_size > 0).then(|| look.stx_size.min(FIRST_BYTES))
+    (is_file && !is_mount(look) && look.stx_size > 0).then(|| look.stx_size.min(FIRST_BYTES))
 }
 
 /// Reads of a file, and again after another opening, to find out whether it was kept meanwhile; none if it cannot be read.
 ///
 /// By reads, which wait: such file systems leave access times to who serves them.
 pub(crate) fn try_kept(above: BorrowedFd<'_>, name: &CStr) -> Option<Finding> {
-    first_bytes(above, name)?;
+    first_bytes(&look(above, name)?)?;
     read_first(above, name)?;
     Finding::of_reads(|| read_first(above, name))
 }
@@ -440,9 +448,14 @@ mod tests {
         }
         for tells in [true, false] {
             let asked = |name| ask_contents(open.as_fd(), name, tells);
-            assert_eq!(asked(c"file"), Contents { bytes: 4, were_cold: false });
-            assert_eq!((asked(c"below").bytes, asked(c"link").bytes), (0, 0));
+            let of_file = Contents { bytes: 4, ..Contents::default() };
+            assert_eq!(asked(c"file"), of_file);
+            assert_eq!(asked(c"link"), Contents::default());
+            assert_eq!(asked(c"below"), Contents { is_folder: true, ..Contents::default() });
         }
+        let are_folders =
+            [c"below", c"file", c"link", c"nothing"].map(|name| ask(open.as_fd(), name));
+        assert_eq!(are_folders, [true, false, false, false]);
         assert_ne!(try_contents(open.as_fd(), c"file"), Warmth::Cold);
         assert_eq!(try_contents(open.as_fd(), c"link"), Warmth::Unknown);
     }

@@ -59,6 +59,13 @@ impl Names {
         Ok(())
     }
 
+    /// Has a name be of this kind, which the listing did not tell.
+    pub(crate) fn set_kind(&mut self, position: u32, kind: FileType) {
+        let start = self.starts.get(position as usize).copied().unwrap_or(u32::MAX) as usize;
+        let place = start.checked_add(HEAD - 1).and_then(|at| self.bytes.get_mut(at));
+        place.into_iter().for_each(|place| *place = letter(kind));
+    }
+
     pub(crate) fn len(&self) -> u32 {
         // At most one a byte of a megabyte.
         self.starts.len() as u32
@@ -129,6 +136,13 @@ mod tests {
         }
         assert_eq!(names.get(1).unwrap().kind, FileType::Directory);
         assert!(names.get(4).is_none() && names.get(u32::MAX).is_none());
+        names.set_kind(2, FileType::Directory);
+        names.set_kind(4, FileType::Directory);
+        names.set_kind(u32::MAX, FileType::Directory);
+        let kinds = [0, 1, 2, 3].map(|position| names.get(position).unwrap().kind);
+        let (file, folder) = (FileType::RegularFile, FileType::Directory);
+        assert_eq!(kinds, [file, folder, folder, file]);
+        assert_eq!(names.get(2).unwrap().name, c"");
     }
 
     #[test]

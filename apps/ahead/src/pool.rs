@@ -372,7 +372,7 @@ fn make_request(state: &State, descriptors: BorrowedFd<'_>, task: Task) {
                 }
             }
         }
-        Task::Ask { folder, descriptor, name, kind, tries, tells } => {
+        Task::Ask { folder, descriptor, name, kind, untold, tries, tells } => {
             // SAFETY: as above.
             let open = unsafe { BorrowedFd::borrow_raw(descriptor) };
             let found = tries.map(|device| {
@@ -383,7 +383,7 @@ fn make_request(state: &State, descriptors: BorrowedFd<'_>, task: Task) {
                 found
             });
             let mut spared_ns = 0;
-            match kind {
+            let is_folder = match kind {
                 Kind::Contents => {
                     let contents = match found {
                         Some(Finding::Forgotten) => Contents::default(),
@@ -397,12 +397,16 @@ fn make_request(state: &State, descriptors: BorrowedFd<'_>, task: Task) {
                     if contents.were_cold {
                         spared_ns = worth::SLEPT_NS;
                     }
+                    contents.is_folder
                 }
                 _ => folder::ask(open, name.as_c()),
-            }
+            };
             let slept_ns = slept_ns().max(spared_ns);
             if let Ok(mut walk) = state.walk.lock() {
                 walk.finished(folder);
+                if let Some(position) = untold {
+                    walk.learnt(&state.shared, folder, position, is_folder);
+                }
                 rest(state, &mut walk, slept_ns, kind);
             }
         }

@@ -233,6 +233,8 @@ pub(crate) struct AllUses([Uses; FOLDERS]);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
     Looked,
+    /// The same; that it is a folder the listing may not have told.
+    LookedAtFolder,
     Opened,
 }
 
@@ -255,9 +257,10 @@ impl AllUses {
     pub(crate) fn count(&self, demand: &Demand, place: &Place, what: Use, now: u32) -> Seen {
         let flags = match what {
             Use::Looked => TOUCHED,
+            Use::LookedAtFolder => TOUCHED | FOLDER,
             Use::Opened => TOUCHED | OPENED,
         };
-        let before = place.mark(flags);
+        let before = place.mark(flags) | flags & FOLDER;
         demand.moved();
         let listed = place.listed();
         let Some(uses) = self.of(listed.folder) else { return Seen::Nothing };
@@ -328,7 +331,8 @@ impl AllUses {
 
     /// Counts that the program begins to read a folder that stands in a listed one.
     pub(crate) fn visit(&self, demand: &Demand, place: &Place, now: u32) {
-        if place.mark(VISITED) & (VISITED | FOLDER) != FOLDER {
+        // What is read is a folder, which the listing may not have told.
+        if place.mark(VISITED | FOLDER) & VISITED != 0 {
             return;
         }
         let listed = place.listed();

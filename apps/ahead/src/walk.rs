@@ -70,6 +70,8 @@ pub(crate) enum Task {
         descriptor: RawFd,
         name: Text,
         kind: Kind,
+        /// Position of a name of which the listing does not tell whether it is a folder.
+        untold: Option<u32>,
         /// Device of which this file shows whether contents are kept.
         tries: Option<u64>,
         /// Its file system tells whether contents are in memory.
@@ -437,6 +439,21 @@ impl Walk {
     pub(crate) fn finished(&mut self, number: Number) {
         if let Some(known) = self.of(number) {
             known.busy = known.busy.saturating_sub(1);
+        }
+    }
+
+    /// A name of which the listing did not tell it is a folder, or none.
+    pub(crate) fn learnt(
+        &mut self,
+        shared: &Shared,
+        number: Number,
+        position: u32,
+        is_folder: bool,
+    ) {
+        let Some(known) = self.of(number) else { return };
+        known.learn(shared, position, is_folder);
+        if is_folder {
+            self.push(Job::Descend(number));
         }
     }
 

@@ -46,6 +46,24 @@ const SLOW_SHARE: u32 = 8;
 /// Uses of which one tells the pool that there is room again.
 const TOLD: u32 = 16;
 
+/// A file that a call of the program has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+    pub(crate) is_folder: bool,
+}
+
+impl Found {
+    fn key(self) -> Key {
+        Key::of(self.device, self.inode)
+    }
+
+    fn as_use(self) -> Use {
+        if self.is_folder { Use::LookedAtFolder } else { Use::Looked }
+    }
+}
+
 /// A call that is being made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
@@ -91,13 +109,12 @@ pub(crate) fn begin() -> Option<Call> {
 
 impl Call {
     /// The call has looked at a file by this path, and this is which.
-    pub(crate) fn looked(self, device: u64, inode: u64, at: At<'_>) {
+    pub(crate) fn looked(self, found: Found, at: At<'_>) {
         let took = now().saturating_sub(self.began);
         match self.reason {
             Reason::Active => {
-                let key = Key::of(device, inode);
-                let place = unnumbered::find(&self.state.shared, key, at);
-                self.count(took, place.map(|(_, place)| place), Use::Looked);
+                let place = unnumbered::find(&self.state.shared, found.key(), at);
+                self.count(took, place.map(|(_, place)| place), found.as_use());
             }
             Reason::Sample | Reason::Early | Reason::Followed => self.slow(took),
         }
@@ -167,7 +184,7 @@ fn count(state: &State, took: Option<u64>, place: Option<&Place>, what: Use) -> 
     match state.shared.uses.count(&state.shared.demand, place, what, visit) {
         Seen::Ahead => {
             match what {
-                Use::Looked => counts::add(Count::Used, 1),
+                Use::Looked | Use::LookedAtFolder => counts::add(Count::Used, 1),
                 Use::Opened => counts::add(Count::OpenedUsed, 1),
             }
             if told(&state.shared.calls) {
@@ -186,12 +203,12 @@ fn count(state: &State, took: Option<u64>, place: Option<&Place>, what: Use) -> 
 }
 
 /// A file that the C library has looked at within itself is handed to the program with this path.
-pub(crate) fn handed_out(device: u64, inode: u64, at: At<'_>) {
+pub(crate) fn handed_out(found: Found, at: At<'_>) {
     if let Some(state) = state::get()
         && state.mode() == Mode::Active
     {
-        let place = unnumbered::find(&state.shared, Key::of(device, inode), at);
-        count(state, None, place.map(|(_, place)| place), Use::Looked);
+        let place = unnumbered::find(&state.shared, found.key(), at);
+        count(state, None, place.map(|(_, place)| place), found.as_use());
     }
 }
 

@@ -8,22 +8,30 @@ use std::ffi::{CStr, c_char, c_int, c_uint};
 
 use crate::real;
 use crate::unnumbered::At;
-use crate::watch::{self, Call};
+use crate::watch::{self, Call, Found};
 
-/// A file's device and inode number, where a call has written what it found.
+/// Which file it is, where a call has written what it found.
 pub(super) trait Identified {
-    fn identity(&self) -> (u64, u64);
+    fn found(&self) -> Found;
 }
 
 impl Identified for libc::stat {
-    fn identity(&self) -> (u64, u64) {
-        (self.st_dev, self.st_ino)
+    fn found(&self) -> Found {
+        Found {
+            device: self.st_dev,
+            inode: self.st_ino,
+            is_folder: self.st_mode & libc::S_IFMT == libc::S_IFDIR,
+        }
     }
 }
 
 impl Identified for libc::statx {
-    fn identity(&self) -> (u64, u64) {
-        (libc::makedev(self.stx_dev_major, self.stx_dev_minor), self.stx_ino)
+    fn found(&self) -> Found {
+        Found {
+            device: libc::makedev(self.stx_dev_major, self.stx_dev_minor),
+            inode: self.stx_ino,
+            is_folder: libc::mode_t::from(self.stx_mode) & libc::S_IFMT == libc::S_IFDIR,
+        }
     }
 }
 
@@ -38,9 +46,9 @@ pub(super) fn looked(
         return call.failed();
     }
     // SAFETY: the call has succeeded and written it.
-    let (device, inode) = unsafe { &*found }.identity();
+    let found = unsafe { &*found }.found();
     // SAFETY: the call has succeeded, and so read it as a text that ends with a zero, or needs none.
-    call.looked(device, inode, unsafe { At::of_call(at, path) });
+    call.looked(found, unsafe { At::of_call(at, path) });
 }
 
 pub(super) fn opened(

@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_long, c_short, c_ushort, c_void};
 
+use super::files::Identified;
 use crate::text::Text;
 use crate::unnumbered::At;
 use crate::{real, watch};
@@ -56,7 +57,7 @@ fn used(found: *const libc::stat, path: *const c_char) {
     if let Some(found) = unsafe { found.as_ref() } {
         // SAFETY: null, or the text by which it has found it from the working folder.
         let path = unsafe { At::of_call(libc::AT_FDCWD, path) };
-        watch::handed_out(found.st_dev, found.st_ino, path);
+        watch::handed_out(found.found(), path);
     }
 }
 

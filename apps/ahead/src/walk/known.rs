@@ -212,7 +212,9 @@ impl Known {
             self.orders.pass(kind);
             let (true, Some(text), Some(place)) = (is_asked, text, place) else { continue };
             // Contents are in blocks of their own.
-            let has_block = !settings.is_all_cold && !name.is_unnumbered();
+            let is_untold = name.kind == FileType::Unknown;
+            let has_block = !settings.is_all_cold && !name.is_unnumbered() && !is_untold;
+            let untold = is_untold.then_some(position);
             if kind == Kind::Attributes
                 && has_block
                 && worth.is_near(self.folder.device, name.inode)
@@ -239,8 +241,41 @@ impl Known {
             let descriptor = self.folder.open.as_raw_fd();
             let tells = self.folder.tells_contents;
             let folder = number;
-            return Step::Task(Task::Ask { folder, descriptor, name: text, kind, tries, tells });
+            let name = text;
+            return Step::Task(Task::Ask { folder, descriptor, name, kind, untold, tries, tells });
         }
+    }
+
+    /// A name of which the listing did not tell it is a folder, or none.
+    pub(super) fn learn(&mut self, shared: &Shared, position: u32, is_folder: bool) {
+        let Some(name) = self.names.get(position) else { return };
+        if name.kind != FileType::Unknown {
+            return;
+        }
+        if is_folder {
+            let place = shared.table.find(self.key(&name));
+            place.into_iter().for_each(|place| _ = place.mark(table::FOLDER));
+            self.files = self.files.saturating_sub(1);
+            self.folders += 1;
+        }
+        let kind = if is_folder { FileType::Directory } else { FileType::Fifo };
+        self.names.set_kind(position, kind);
+    }
+
+    /// Whether a name is a folder that the listing tells nothing of: by what the program has found, or by what is asked ahead. None
+    /// while that is to come.
+    fn is_folder(&self, shared: &Shared, number: Number, flags: u64) -> Option<bool> {
+        if flags & (table::FOLDER | table::TOUCHED) != 0 {
+            return Some(flags & table::FOLDER != 0);
+        }
+        let is_to_come = match flags & table::ASKED {
+            0 => {
+                let is_on = is_on_for(shared, number, Kind::Attributes, Class::File);
+                is_on && !self.is_through(Kind::Attributes)
+            }
+            _ => self.busy > 0,
+        };
+        (!is_to_come).then_some(false)
     }
 
     /// Lists a folder in it that the program uses names of.
@@ -265,11 +300,19 @@ impl Known {
             return Step::Done;
         }
         loop {
-            let Some(name) = self.names.get(self.orders.next(Kind::Folders)) else {
-                return Step::Done;
-            };
+            let position = self.orders.next(Kind::Folders);
+            let Some(mut name) = self.names.get(position) else { return Step::Done };
             let key = self.key(&name);
             let place = shared.table.find(key);
+            if name.kind == FileType::Unknown {
+                let flags = place.map_or(0, table::Place::flags);
+                let Some(is_folder) = self.is_folder(shared, number, flags) else {
+                    return Step::NotYet;
+                };
+                self.learn(shared, position, is_folder);
+                let Some(learnt) = self.names.get(position) else { return Step::Done };
+                name = learnt;
+            }
             let had = table::VISITED | table::ASKED_LIST;
             let is_listed = place.is_some_and(|place| place.flags() & had != 0);
             let is_asked = class(&name) == Class::Folder && !is_listed;

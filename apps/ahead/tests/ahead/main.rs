@@ -3,6 +3,7 @@
 
 mod asked;
 mod contents;
+mod memory;
 mod names;
 mod odd;
 mod order;
@@ -11,3 +12,4 @@ mod scene;
 mod slow;
 mod strace;
 mod unnumbered;
+mod untold;
