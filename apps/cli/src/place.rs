@@ -7,6 +7,7 @@ mod moving;
 pub(crate) use attach::relay_of;
 
 use std::env::VarError;
+use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -91,6 +92,18 @@ enum PlaceCommand {
         /// command that is stopped has its places still. Callers go on, by the same names and references.
         #[arg(long, requires = "durable", conflicts_with = "take")]
         standby: bool,
+        /// Listen at ADDRESS:PORT, too, for connections of callers' own, beside the NATS server
+        ///
+        /// Callers that may ask these places by the server are told of it there, and have a token to be let in;
+        /// nobody else is. Their calls go without the server between them then, and by the server whenever the
+        /// connection cannot be made or has ended. The first core listens at this port, the next ones behind it; with port 0
+        /// each at any that is free.
+        #[arg(long, value_name = "ADDRESS")]
+        listen: Option<SocketAddr>,
+        /// The address by which callers reach the one of --listen, where it is another one: of a forwarded port,
+        /// or where that is 0.0.0.0
+        #[arg(long, value_name = "ADDRESS", requires = "listen")]
+        reached_at: Option<SocketAddr>,
         /// Answer `GET /metrics` in the OpenMetrics format, at ADDRESS:PORT or unix:PATH
         #[arg(long, value_name = "ADDRESS")]
         metrics: Option<String>,
@@ -319,6 +332,8 @@ pub(crate) fn run(args: PlaceArgs) -> Result<Verdict> {
             durable,
             take,
             standby,
+            listen,
+            reached_at,
             metrics,
         } => {
             let kept = match durable {
@@ -327,7 +342,8 @@ pub(crate) fn run(args: PlaceArgs) -> Result<Verdict> {
                 Some(folder) if standby => Kept::StoodBy(folder),
                 Some(folder) => Kept::In(folder),
             };
-            serve(&server, allow, host, cpus, memory, kept, metrics.as_deref())
+            let listen = Listen { at: listen, reached: reached_at };
+            serve((&server, listen), allow, host, cpus, memory, kept, metrics.as_deref())
         }
         PlaceCommand::Move { place, server, durable, cpu, allow, memory } => {
             moving::here(&place, &server, &durable, cpu, allow, memory)
@@ -343,6 +359,13 @@ pub(crate) fn run(args: PlaceArgs) -> Result<Verdict> {
         }
         PlaceCommand::Relay { name } => attach::relay(&name),
     }
+}
+
+/// Addresses for connections of callers' own.
+#[derive(Default)]
+struct Listen {
+    at: Option<SocketAddr>,
+    reached: Option<SocketAddr>,
 }
 
 /// Ways in which places are kept.
@@ -363,7 +386,7 @@ enum Kept {
 }
 
 fn serve(
-    server: &MaybeNats,
+    (server, listen): (&MaybeNats, Listen),
     allow: Option<PathBuf>,
     host: Option<String>,
     cpus: Option<Vec<usize>>,
@@ -401,6 +424,14 @@ fn serve(
     let server = match nats.clone() {
         Some(nats) => Server::new(nats, host),
         None => with_lines(Server::here(host))?,
+    };
+    let server = match listen {
+        Listen { at: Some(_), .. } if nats.is_none() => bail!(
+            "--listen is for callers that have asked by a NATS server, and none is named: give --nats URL"
+        ),
+        Listen { at: Some(at), reached: None } => server.listening(at),
+        Listen { at: Some(at), reached: Some(reached) } => server.listening(at).reached_at(reached),
+        Listen { at: None, .. } => server,
     };
     let server = server.parts(parts).allow(allow).managing();
     let server = match kept {

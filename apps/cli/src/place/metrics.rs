@@ -35,6 +35,9 @@ fn text(places: &[Figures]) -> String {
     };
     family("messages", "Messages of callers that were answered.", |of| of.messages as f64);
     family("busy_seconds", "Time for which a place was at them.", |of| of.busy.as_secs_f64());
+    let direct = places.iter().map(|place| (label("place", &place.place), place.direct as f64));
+    let help = "Callers that have a connection of their own, beside the NATS server.";
+    text.family(Kind::Gauge, "own_connections", help, direct);
     text.one(Kind::Gauge, "served", "Places that are served.", places.len() as u64);
     text.end()
 }
@@ -51,11 +54,13 @@ mod tests {
             place: name.to_owned(),
             messages,
             busy: Duration::from_millis(1500),
+            direct: 2,
         };
         let text = text(&[place("web.core0", 3), place("web.core1", 0)]);
         for line in [
             "kumiki_place_messages_total{place=\"web.core0\"} 3\n",
             "kumiki_place_busy_seconds_total{place=\"web.core1\"} 1.5\n",
+            "kumiki_place_own_connections{place=\"web.core1\"} 2\n",
             "kumiki_place_served 2\n# EOF\n",
         ] {
             assert!(text.contains(line), "{text}");

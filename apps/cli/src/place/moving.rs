@@ -9,7 +9,7 @@ use kumiki_places::{Client, Nats, Server, host_name};
 use kumiki_resource::Interface;
 use kumiki_sys::affinity;
 
-use super::{Kept, MaybeNats, asking, serve};
+use super::{Kept, Listen, MaybeNats, asking, serve};
 use crate::{Verdict, output};
 
 /// Has a place leave where it serves for this server, which can serve it: a mistake is told while it still serves there.
@@ -54,5 +54,13 @@ pub(super) fn here(
         Some(format!("{} of {}, process {}", whole.display(), host_name(), std::process::id()))
     };
     let kept = Kept::Moved { place: place.to_owned(), disk: Arc::new(disk), to };
-    serve(server, allow, Some(host.to_owned()), Some(vec![cpu]), memory, kept, None)
+    serve(
+        (server, Listen::default()),
+        allow,
+        Some(host.to_owned()),
+        Some(vec![cpu]),
+        memory,
+        kept,
+        None,
+    )
 }

@@ -21,7 +21,12 @@ impl Inner {
         let _one = one.map_err(|_| late())?;
         match session.lease_at(life) {
             Some(lease) if !session.is_doubted() => Ok(lease),
-            _ => self.unless_absent(session, self.greet(session, life, deadline)).await,
+            _ => {
+                let greets = self.greet(session, life, deadline);
+                let held = self.unless_absent(session, greets).await?;
+                self.greeted.notify_one();
+                Ok(held)
+            }
         }
     }
 

@@ -4,6 +4,7 @@ pub(crate) mod absent;
 pub(crate) mod arrival;
 pub(crate) mod bound;
 pub(crate) mod choose;
+pub(crate) mod direct;
 pub(crate) mod discover;
 pub(crate) mod each;
 pub(crate) mod greeting;
@@ -27,7 +28,7 @@ use kumiki_resource::kind::Kind;
 use kumiki_resource::{Id, Listed, Name, Rights};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::client::loads::Loads;
 use crate::client::named::Names;
@@ -60,6 +61,8 @@ pub(crate) struct Inner {
     /// Ids and versions of names that were called by JSON.
     pub(crate) names: Names,
     sessions: Mutex<HashMap<String, Arc<Session>>>,
+    /// A lease was granted.
+    pub(crate) greeted: Arc<Notify>,
 }
 
 /// Ways to places.
@@ -99,9 +102,10 @@ impl Client {
 
     fn by(way: Way, name: String) -> Client {
         let (loads, names, sessions) = (Arc::default(), Names::default(), Mutex::default());
-        let inner = Inner { way, name, loads, names, sessions };
+        let greeted = Arc::new(Notify::new());
+        let inner = Inner { way, name, loads, names, sessions, greeted: Arc::clone(&greeted) };
         let inner = Arc::new(inner);
-        tokio::spawn(renew(Arc::downgrade(&inner)));
+        tokio::spawn(renew(Arc::downgrade(&inner), greeted));
         Client { inner, patience: PATIENCE }
     }
 
@@ -114,6 +118,21 @@ impl Client {
     /// Bytes that one call may take, or give, for certain: half of what the server, or the socket, has for a message.
     pub fn room(&self) -> usize {
         self.inner.limit() / 2
+    }
+
+    /// True if calls of this place go by a connection of this client's own, which the place listens for
+    /// ([`Server::listening`](crate::Server::listening)). It is made aside, when the place was first called: until then, and
+    /// whenever it does not hold, calls go by NATS.
+    pub fn has_direct(&self, place: &str) -> bool {
+        let sessions = self.inner.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.get(place).is_some_and(|session| session.direct.at(0).is_some())
+    }
+
+    /// Reason for which calls of this place do not go by a connection of this client's own, where the place listens for one
+    /// and it could not be made: it is tried again, and calls go by NATS meanwhile.
+    pub fn why_not_direct(&self, place: &str) -> Option<String> {
+        let sessions = self.inner.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.get(place).and_then(|session| session.direct.why_not())
     }
 
     pub(crate) fn session(&self, place: &str) -> Arc<Session> {
@@ -424,10 +443,10 @@ pub(crate) fn given<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T> 
     wire::read(bytes).map_err(|error| Error::of_given(what, &error))
 }
 
-/// Keeps leases that are not used, as long as there is a client.
-async fn renew(inner: Weak<Inner>) {
+/// Keeps leases that are not used, and looks for connections of one's own, as long as there is a client.
+async fn renew(inner: Weak<Inner>, greeted: Arc<Notify>) {
     loop {
-        tokio::time::sleep(RENEW).await;
+        let _ = tokio::time::timeout(RENEW, greeted.notified()).await;
         let Some(inner) = inner.upgrade() else { return };
         let sessions: Vec<_> = {
             let sessions = inner.sessions.lock().unwrap_or_else(PoisonError::into_inner);
@@ -435,6 +454,7 @@ async fn renew(inner: Weak<Inner>) {
         };
         for session in sessions {
             if let Some(lease) = session.lease() {
+                inner.seek(&session, lease);
                 let third = Duration::from_millis(lease.granted.holds_ms / 3);
                 if session.idle(third).is_some() {
                     inner.renew(&session, lease).await;

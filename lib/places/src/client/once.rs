@@ -122,8 +122,12 @@ impl Inner {
         let mut waits_for_room: Option<Instant> = None;
         // Operations of one message; fewer where none of their answers has found room in a reply.
         let mut most = usize::MAX;
+        // By the own connection, if there is one. What has no answer there is asked again by NATS, which knows who is dead.
+        let mut by_direct = leased;
         loop {
-            self.wait_for_link(sent, deadline).await?;
+            if !by_direct || session.direct.at(0).is_none() {
+                self.wait_for_link(sent, deadline).await?;
+            }
             let count = left.len().min(most);
             let lease = match bound {
                 Some(lease) => lease,
@@ -145,7 +149,16 @@ impl Inner {
             }
             let until = deadline.min(Instant::now() + patience);
             let to = meant(life, lease);
-            let tried = match self.send(session, to, bytes, until).await {
+            let direct = match by_direct {
+                true => self.send_direct(session, to, &bytes, until).await,
+                false => None,
+            };
+            let tried = match direct {
+                Some(tried) => tried,
+                None => self.send(session, to, bytes, until).await,
+            };
+            by_direct = leased && !matches!(tried, Ok(Tried::Silent));
+            let tried = match tried {
                 Err(Failure::NotSent(why)) if sent => return Err(Failure::Unknown(why)),
                 tried => tried?,
             };

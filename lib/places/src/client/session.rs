@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::client::direct::DirectRoad;
 use crate::error::Result;
 use crate::transport::near::Near;
 use crate::wire::{Granted, MOST_OPEN, SUBJECT, subject_of};
@@ -19,6 +20,8 @@ pub(crate) struct Session {
     pub(crate) greeting: tokio::sync::Mutex<()>,
     /// The connection to a place at a socket.
     near: tokio::sync::Mutex<Option<Arc<Near>>>,
+    /// A connection of its own to a place behind a NATS server.
+    pub(crate) direct: DirectRoad,
 }
 
 #[derive(Debug)]
@@ -62,6 +65,7 @@ impl Session {
             state: Mutex::new(state),
             greeting: tokio::sync::Mutex::new(()),
             near: tokio::sync::Mutex::new(None),
+            direct: DirectRoad::default(),
         }
     }
 

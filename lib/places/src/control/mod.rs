@@ -8,7 +8,7 @@
 //!    ├── this interface's ─▶ home      a function call, or another core's line
 //!    ├── given lines ──────▶ lines     memory that two kernels see
 //!    ├── a socket here ────▶ lines     memory that two processes see; what is long goes by the socket
-//!    ╰── else ─────────────▶ net       NATS
+//!    ╰── else ─────────────▶ net       NATS, or a connection of its own beside it
 //! ```
 
 pub(crate) mod binding;
@@ -333,6 +333,6 @@ impl ControlState {
 impl fmt::Debug for Control {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let roads = self.inner.roads();
-        f.debug_map().entries(roads.iter().map(|(place, road)| (place, road.name()))).finish()
+        f.debug_map().entries(roads.iter().map(|(place, road)| (place, road.name(place)))).finish()
     }
 }

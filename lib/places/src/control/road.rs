@@ -33,11 +33,12 @@ macro_rules! by {
 }
 
 impl Road {
-    /// Its name for a person.
-    pub(crate) fn name(&self) -> &'static str {
+    /// Its name for a person, as it goes to this place.
+    pub(crate) fn name(&self, place: &str) -> &'static str {
         match self {
             Road::Home(_) => "home",
             Road::Lines(_) => "lines",
+            Road::Net(net) if net.client.has_direct(place) => "own connection",
             Road::Net(_) => "messages",
         }
     }

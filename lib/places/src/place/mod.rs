@@ -5,6 +5,7 @@ pub(crate) mod allow;
 pub(crate) mod allow_file;
 pub(crate) mod batch_site;
 pub(crate) mod blocked;
+pub(crate) mod direct;
 pub(crate) mod here;
 #[cfg(feature = "run")]
 pub(crate) mod keep;

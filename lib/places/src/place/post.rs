@@ -17,6 +17,7 @@ use crate::durable::leaving::MoveStage;
 use crate::durable::unflushed::Unflushed;
 use crate::error::{Error, Result};
 use crate::place::blocked::{Finished, Waiting, Waits};
+use crate::place::direct::{Back, Direct, Letter, ListenAt};
 use crate::place::permission::needed;
 use crate::place::rivals::{self, Rival};
 use crate::place::site::{Answered, Coming, LOOK, Site, every};
@@ -37,13 +38,13 @@ pub(crate) struct Post {
     site: Site,
     client: Client,
     /// Requests of this life, and of whichever has the name, in turns.
-    requests: BoxStream<'static, (Coming, service::Request)>,
+    requests: BoxStream<'static, (Coming, Letter)>,
     blocked: UnboundedReceiver<Finished>,
-    waiting: Waiting<service::Request>,
+    waiting: Waiting<Back>,
     beats: async_nats::Subscriber,
     service: async_nats::service::Service,
     /// Requests that are held while the place stands still.
-    held: Vec<(service::Request, Coming)>,
+    held: Vec<(Letter, Coming)>,
     /// Bytes of them.
     held_bytes: usize,
     /// Answers of who else has the name, when it is asked.
@@ -56,10 +57,11 @@ pub(crate) struct Post {
 
 impl Post {
     pub(crate) async fn open(
-        site: Site,
+        mut site: Site,
         blocked: UnboundedReceiver<Finished>,
         nats: &Nats,
         host: &str,
+        listen: Option<ListenAt>,
     ) -> Result<Post> {
         let failed =
             |what| move |why: async_nats::Error| Error::Nats { what, why: why.to_string() };
@@ -89,10 +91,29 @@ impl Post {
         };
         let by_name = hear("place", subject).await?;
         let by_life = hear("life", subject_of(&site.name, site.life)).await?;
-        let requests = stream::select(
-            by_life.map(|request| (Coming::ByLife, request)),
-            by_name.map(|request| (Coming::ByName, request)),
+        // Whoever sends one without a place for the answer is no caller; async-nats of Rust 1.85 panics by it.
+        let letter = |coming| {
+            move |request: service::Request| {
+                let has_reply = request.message.reply.is_some();
+                let payload = request.message.payload.clone();
+                let letter = Letter { payload, back: Back::Nats(Box::new(request)) };
+                std::future::ready(has_reply.then_some((coming, letter)))
+            }
+        };
+        let (by_life, by_name) = (
+            by_life.filter_map(letter(Coming::ByLife)),
+            by_name.filter_map(letter(Coming::ByName)),
         );
+        let mut requests = stream::select(by_life, by_name).boxed();
+        if let Some(listen) = listen {
+            let most = client.server_info().max_payload;
+            let (most, busy) = ((most, site.holds), Arc::clone(&site.busy));
+            let (direct, mut come) = Direct::open(listen, most, busy)?;
+            site.direct = Some(direct);
+            let come = stream::poll_fn(move |context| come.poll_recv(context));
+            requests =
+                stream::select(requests, come.map(|letter| (Coming::ByLife, letter))).boxed();
+        }
         let beats = client.subscribe(format!("{BEATS}{}", site.name)).await;
         let beats = beats.map_err(|error| failed("hearing a place's beats")(error.into()))?;
         let (waiting, held) = (Waiting::default(), Vec::new());
@@ -100,7 +121,7 @@ impl Post {
         let mut post = Post {
             site,
             client,
-            requests: requests.boxed(),
+            requests,
             blocked,
             waiting,
             held,
@@ -168,8 +189,8 @@ impl Post {
                     }
                     MoveStage::Serves => {
                         self.held_bytes = 0;
-                        for (request, coming) in std::mem::take(&mut self.held) {
-                            self.answer(request, coming).await;
+                        for (letter, coming) in std::mem::take(&mut self.held) {
+                            self.answer(letter, coming).await;
                         }
                     }
                     MoveStage::Still => {}
@@ -191,18 +212,15 @@ impl Post {
                 Some(ended) = self.blocked.recv() => {
                     let of = ended.of;
                     self.site.ended(ended)?;
-                    for Waits { to, .. } in self.waiting.take(of) {
-                        self.answer(to, Coming::Again).await;
+                    for Waits { payload, to: back, .. } in self.waiting.take(of) {
+                        self.answer(Letter { payload, back }, Coming::Again).await;
                     }
                 }
                 request = self.requests.next() => {
-                    let Some((coming, request)) = request else {
+                    let Some((coming, letter)) = request else {
                         return Err(closed("hearing requests"));
                     };
-                    // Whoever sends one without a place for the answer is no caller; async-nats of Rust 1.85 panics by it.
-                    if request.message.reply.is_some() {
-                        self.answer(request, coming).await;
-                    }
+                    self.answer(letter, coming).await;
                 }
             }
             if let Some(manager) = &manager {
@@ -210,11 +228,10 @@ impl Post {
             }
         }
         for Waits { payload, to, .. } in self.waiting.take_all() {
-            let _ = to.respond(Ok(self.site.give_up(&payload))).await;
+            to.respond(self.site.give_up(&payload)).await;
         }
-        for (request, _) in std::mem::take(&mut self.held) {
-            let reply = self.site.ask_again(&request.message.payload);
-            let _ = request.respond(Ok(reply)).await;
+        for (Letter { payload, back }, _) in std::mem::take(&mut self.held) {
+            back.respond(self.site.ask_again(&payload)).await;
         }
         let place = self.site.name.clone();
         let Post { client, requests, service, .. } = self;
@@ -236,25 +253,24 @@ impl Post {
     }
 
     /// Answers a request, or keeps it until what it waits for has ended.
-    async fn answer(&mut self, request: service::Request, coming: Coming) {
+    async fn answer(&mut self, letter: Letter, coming: Coming) {
+        let Letter { payload, back } = letter;
         if self.unflushed.is_full() {
             // What is not answered is asked for again.
-            if let Some(reply) = self.site.refuse_all(&request.message.payload) {
-                let _ = request.respond(Ok(reply)).await;
+            if let Some(reply) = self.site.refuse_all(&payload) {
+                back.respond(reply).await;
             }
             return;
         }
         let limit = self.client.server_info().max_payload;
-        let answered = self.site.answer(&request.message.payload, limit, coming);
-        match answered {
-            // Who does not hear it asks again.
-            Answered::Reply(reply) => _ = request.respond(Ok(reply)).await,
+        match self.site.answer(&payload, limit, coming) {
+            Answered::Reply(reply) => back.respond(reply).await,
             Answered::Flushes { reply, after } => {
                 let flushed = self.site.is_flushed(after);
-                let room = self.unflushed.take(reply.len() + request.message.payload.len());
+                let room = self.unflushed.take(reply.len() + payload.len());
                 tokio::spawn(async move {
                     if flushed.await {
-                        let _ = request.respond(Ok(reply)).await;
+                        back.respond(reply).await;
                     }
                     drop(room);
                 });
@@ -264,24 +280,22 @@ impl Post {
                     (self.site.is_flushed(after), Arc::clone(&self.site.leaving));
                 tokio::spawn(async move {
                     if flushed.await {
-                        let _ = request.respond(Ok(reply)).await;
+                        back.respond(reply).await;
                         leaving.told();
                     }
                 });
             }
             Answered::Held => {
-                let bytes = HELD + request.message.payload.len();
+                let bytes = HELD + payload.len();
                 if self.held_bytes + bytes > MOST_HELD {
-                    let reply = self.site.ask_again(&request.message.payload);
-                    let _ = request.respond(Ok(reply)).await;
+                    back.respond(self.site.ask_again(&payload)).await;
                     return;
                 }
                 self.held_bytes += bytes;
-                self.held.push((request, coming));
+                self.held.push((Letter { payload, back }, coming));
             }
             Answered::Waits { of, first } => {
-                let payload = request.message.payload.clone();
-                self.waiting.add(of, Waits { payload, to: request, first });
+                self.waiting.add(of, Waits { payload, to: back, first });
             }
         }
     }

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
@@ -26,6 +27,7 @@ use crate::durable::load::Loaded;
 use crate::error::{Error, Result};
 use crate::place::allow::Allow;
 use crate::place::blocked::{Finished, MOST_BLOCKED, Threads};
+use crate::place::direct::ListenAt;
 use crate::place::here::Desk;
 use crate::place::keeping::{Disks, Keeping, KeptDisk, Restored, TakenPlace};
 use crate::place::lease::Lease;
@@ -58,6 +60,8 @@ pub struct Server {
     takes_over: Option<PathBuf>,
     /// The disk of that place and what it says, if it was taken for this server.
     taken: TakenCell,
+    /// Addresses for connections of clients' own.
+    listen: Option<ListenAt>,
 }
 
 /// A place that was taken, until it is served.
@@ -128,6 +132,7 @@ impl Server {
             called,
             takes_over,
             taken,
+            listen: None,
         }
     }
 
@@ -150,6 +155,25 @@ impl Server {
     #[must_use]
     pub fn leases(mut self, hold: Duration) -> Server {
         self.holds = hold;
+        self
+    }
+
+    /// Has each place listen at a port of its own, too, for connections of its clients' own: the first at this one, the next
+    /// ones behind it; each at any that is free with port 0. A client that may ask the place by NATS is told of it there, and
+    /// has a token to be let in; nobody else is. Its calls go by that connection then, without the NATS server between
+    /// them, and by NATS again when it ends. Names, deaths and permission stay with NATS.
+    #[must_use]
+    pub fn listening(mut self, at: SocketAddr) -> Server {
+        self.listen = Some(ListenAt { at, reached: self.listen.and_then(|listen| listen.reached) });
+        self
+    }
+
+    /// The address by which clients reach the one that places [listen](Self::listening) at, where it is another one: that of a
+    /// forwarded port, or this machine's where they listen at all of its addresses. Alone it is both.
+    #[must_use]
+    pub fn reached_at(mut self, reached: SocketAddr) -> Server {
+        let at = self.listen.map_or(reached, |listen| listen.at);
+        self.listen = Some(ListenAt { at, reached: Some(reached) });
         self
     }
 
@@ -262,6 +286,11 @@ impl Server {
     /// and the disk's.
     pub fn serve(self, interface: &Interface) -> Result<Served> {
         check_host(&self.host)?;
+        if self.listen.is_some() && self.nats.is_none() {
+            let why =
+                "clients are told of it by a NATS server, and these places have none".to_owned();
+            return Err(Error::Nats { what: "listening for connections of callers' own", why });
+        }
         // Told now, not to each client.
         interface.kind::<Lease>()?;
         let (tell_end, ended) = watch::channel(Endings::new());
@@ -316,8 +345,10 @@ impl Server {
                 keeping,
                 leaving: Arc::default(),
                 number,
+                direct: None,
             };
-            let serving = start(site, runtime, blocked, &self, tell_end.clone())?;
+            let listen = self.listen.map(|listen| listen.of(served.places.len())).transpose()?;
+            let serving = start((site, listen), runtime, blocked, &self, tell_end.clone())?;
             served.places.push(serving);
         }
         Ok(served)
@@ -470,7 +501,7 @@ pub(crate) fn runtime(number: u16) -> Result<Runtime> {
 }
 
 fn start(
-    site: Site,
+    (site, listen): (Site, Option<ListenAt>),
     runtime: Runtime,
     blocked: UnboundedReceiver<Finished>,
     server: &Server,
@@ -495,7 +526,8 @@ fn start(
                 site.restore()?;
                 let begun = match &nats {
                     Some(nats) => {
-                        Transport::Nats(Box::new(Post::open(site, blocked, nats, &host).await?))
+                        let post = Post::open(site, blocked, nats, &host, listen).await?;
+                        Transport::Nats(Box::new(post))
                     }
                     None => Transport::Socket(Desk::open(site, blocked, window)?),
                 };

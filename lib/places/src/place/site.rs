@@ -13,6 +13,7 @@ use tokio::time::{Interval, MissedTickBehavior};
 use crate::durable::leaving::Leaving;
 use crate::place::allow::Allow;
 use crate::place::blocked::{Awaited, Finished, Threads};
+use crate::place::direct::Direct;
 use crate::place::keeping::Keeping;
 use crate::place::lease::{Before, Lease, LeasePool, is_use};
 use crate::place::parts::{Handled, Parts, answer, refused};
@@ -67,6 +68,8 @@ pub(crate) struct Site {
     pub(crate) leaving: Arc<Leaving>,
     /// Number of the place in ids as others have them: one that has moved to another core has still that of its first.
     pub(crate) number: u16,
+    /// Connections of its clients' own, where it listens for them.
+    pub(crate) direct: Option<Arc<Direct>>,
 }
 
 /// Reply to a message, or the operation that it waits for.
@@ -194,7 +197,9 @@ impl Site {
             );
             return reply(vec![Err(Refusal::new(Why::Unreadable, text))]);
         }
-        let changes = |one: &Operation| one.has_effect() || matches!(one, Operation::Hello { .. });
+        let of_a_life =
+            |one: &Operation| matches!(one, Operation::Hello { .. } | Operation::Direct);
+        let changes = |one: &Operation| one.has_effect() || of_a_life(one);
         if coming == Coming::ByName && request.operations.iter().any(|(_, one)| changes(one)) {
             let text = format!("{} has another life, perhaps: ask one of them", self.name);
             return reply(vec![Err(Refusal::new(Why::OtherLife, text)); count]);
@@ -270,10 +275,11 @@ impl Site {
         // Those that find none take some, too.
         let mut room = limit.saturating_sub(REPLY + ANSWER * request.operations.len());
         let (begin, mut has_looked, mut has_greeted) = (Instant::now(), false, false);
+        let greets = |one: &Operation| matches!(one, Operation::Hello { .. } | Operation::Direct);
         let one = |(serial, operation): &(u64, Operation)| {
             let outcome = match (&lease, operation.has_effect()) {
-                (_, false) if matches!(operation, Operation::Hello { .. }) && has_greeted => {
-                    let text = "one lease is asked for in one message";
+                (_, false) if greets(operation) && has_greeted => {
+                    let text = "one lease, or connection, is asked for in one message";
                     Ok(Err(Refusal::new(Why::Full, text)))
                 }
                 // Others have waited for long enough: what is left is asked for by another message.
@@ -282,7 +288,7 @@ impl Site {
                 }
                 (_, false) => {
                     has_looked = true;
-                    has_greeted |= matches!(operation, Operation::Hello { .. });
+                    has_greeted |= greets(operation);
                     Ok(self.look(operation, room))
                 }
                 (Some(lease), true) if matches!(operation, Operation::Each { .. }) => {
@@ -402,6 +408,13 @@ impl Site {
                 answer(&self.swapped(id.to_u64()))
             }
             Operation::Leave { ticket, step } => self.leave(*ticket, step, room),
+            Operation::Direct => match &self.direct {
+                Some(direct) => direct.offer(),
+                None => {
+                    let text = format!("{} listens to nobody but its NATS server", self.name);
+                    Err(Refusal::new(Why::NotAllowed, text))
+                }
+            },
             Operation::Watch => {
                 self.lists()?;
                 answer(&self.watch()?)

@@ -7,6 +7,7 @@ mod blocking;
 mod bounds;
 mod calls;
 mod control;
+mod direct;
 mod disks;
 mod durable;
 mod faults;

@@ -12,6 +12,7 @@ use kumiki_places::{
 use kumiki_resource::kind::{About, Kind};
 use kumiki_resource::{Interface, Name, Place};
 
+use crate::direct::{free_port, local};
 use crate::nats::{Line, NatsServer};
 use crate::scene::{Other, block_on, client, machine, stay};
 
@@ -65,14 +66,20 @@ impl Run for Note {
 
 const URL: &str = "KUMIKI_TEST_PLACE_AT";
 const LEDGER: &str = "KUMIKI_TEST_LEDGER";
+const LISTENS: &str = "KUMIKI_TEST_LISTENS_AT";
+const REACHED: &str = "KUMIKI_TEST_REACHED_AT";
 
 /// A place of this interface that keeps a ledger there.
 pub(crate) fn serve(url: &str, ledger: &str) -> kumiki_places::Result<(Interface, Served)> {
+    serve_by(Server::new(Nats::at(url), "m"), ledger)
+}
+
+fn serve_by(server: Server, ledger: &str) -> kumiki_places::Result<(Interface, Served)> {
     let cpu = kumiki_sys::affinity::current().unwrap().first().unwrap();
     let builder = Interface::builder().kind::<Ledger>().kind::<Lease>().cores([cpu]);
     let interface = builder.per_core().unwrap();
     interface.create::<Ledger>(interface.places()[0], Some("effects"), ledger.to_owned()).unwrap();
-    let server = Server::new(Nats::at(url), "m").allow(Allow::everything());
+    let server = server.allow(Allow::everything());
     let served = server.parts(Parts::new().kind::<Ledger>().part::<Note>()).serve(&interface)?;
     Ok((interface, served))
 }
@@ -86,7 +93,13 @@ pub(crate) fn machine_with(url: &str, ledger: &str) -> Other {
 #[test]
 fn a_machine_of_another_test() {
     let (Ok(url), Ok(ledger)) = (std::env::var(URL), std::env::var(LEDGER)) else { return };
-    let _served = serve(&url, &ledger).unwrap();
+    let address = |name| std::env::var(name).ok().map(|address| address.parse().unwrap());
+    let server = Server::new(Nats::at(url), "m");
+    let server = match (address(LISTENS), address(REACHED)) {
+        (Some(at), Some(reached)) => server.listening(at).reached_at(reached),
+        _ => server,
+    };
+    let _served = serve_by(server, &ledger).unwrap();
     stay();
 }
 
@@ -97,8 +110,17 @@ struct Tally {
     unknown: AtomicU64,
 }
 
-/// Calls with the line cut and the place killed so many times each.
-fn calls(count: u64, faults: u64) {
+/// Ways by which calls go.
+#[derive(Clone, Copy, PartialEq)]
+enum By {
+    /// The server alone.
+    Server,
+    /// A connection of the client's own, and the server when that is cut.
+    Own,
+}
+
+/// Calls with each line cut and the place killed so many times each.
+fn calls(count: u64, faults: u64, by: By) {
     const CALLERS: u64 = 16;
     let nats = NatsServer::start();
     let line = Line::to(&nats);
@@ -106,13 +128,24 @@ fn calls(count: u64, faults: u64) {
     let path = folder.path().join("effects").to_str().unwrap().to_owned();
     let cpu = kumiki_sys::affinity::current().unwrap().first().unwrap();
     let name: Name = format!("m.core{cpu}/ledger/effects").parse().unwrap();
+    let port = free_port();
+    let own = Line::to_port(port);
+    let at = [port, own.port()].map(|port| local(port).to_string());
+    let variables = [(URL, &*nats.url()), (LEDGER, &*path), (LISTENS, &*at[0]), (REACHED, &*at[1])]
+        .map(|(name, value)| (name, value.to_owned()));
+    let start = || {
+        let variables = variables.each_ref().map(|(name, value)| (*name, &**value));
+        let some = if by == By::Own { &variables[..] } else { &variables[..2] };
+        Other::start("once::a_machine_of_another_test", some)
+    };
+    let by_own = &AtomicU64::new(0);
     let (next, tally) = (AtomicU64::new(0), Tally::default());
     // What each call's caller knows of it: 0 not done, 1 done, 2 nobody knows.
     let known: Vec<AtomicU64> = (0..count).map(|_| AtomicU64::new(0)).collect();
     let (next, tally, known) = (&next, &tally, &known);
     block_on(async {
         let client = client(&line.url()).await;
-        let mut machine = Some(machine_with(&nats.url(), &path));
+        let mut machine = Some(start());
         let (client, name) = (&client, &name);
         // One calls by itself, the next one by batches.
         let caller = |size: u64| async move {
@@ -127,6 +160,10 @@ fn calls(count: u64, faults: u64) {
                 };
                 let number = next.fetch_add(size, Ordering::SeqCst);
                 let numbers = number..(number + size).min(count);
+                by_own.fetch_add(
+                    u64::from(client.has_direct(name.place())) * numbers.clone().count() as u64,
+                    Ordering::SeqCst,
+                );
                 let outcomes = match size {
                     _ if numbers.is_empty() => return,
                     1 => vec![client.call::<Note>(its, number).await],
@@ -158,17 +195,19 @@ fn calls(count: u64, faults: u64) {
         };
         let chaos = async {
             let mut random = fastrand::Rng::with_seed(47);
-            for fault in 0..2 * faults {
+            for fault in 0..3 * faults {
                 // Spread over the calls, in the middle of whatever then goes on.
-                let at = (fault + 1) * count / (2 * faults + 1);
+                let at = (fault + 1) * count / (3 * faults + 1);
                 while next.load(Ordering::SeqCst) < at {
                     tokio::time::sleep(Duration::from_micros(100)).await;
                 }
-                if fault % 2 == 0 {
-                    line.cut_after(random.usize(..4000));
-                } else {
-                    drop(machine.take());
-                    machine = Some(machine_with(&nats.url(), &path));
+                match fault % 3 {
+                    0 => line.cut_after(random.usize(..4000)),
+                    1 => own.cut_after(random.usize(..4000)),
+                    _ => {
+                        drop(machine.take());
+                        machine = Some(start());
+                    }
                 }
             }
             machine
@@ -190,20 +229,33 @@ fn calls(count: u64, faults: u64) {
         assert!(fits, "call {number}: its caller knows {known}, and it had {times} effects");
         found += u64::from(*times);
     }
-    println!("{count} calls: {tally:?}, {found} effects");
+    let by_own = by_own.load(Ordering::SeqCst);
+    println!("{count} calls, {by_own} by a connection of their own: {tally:?}, {found} effects");
+    assert_eq!(by == By::Own, by_own > count / 10, "{by_own} by their own");
     let done = tally.done.load(Ordering::SeqCst);
     assert!(done > count / 2, "most of them found a place: {tally:?}");
 }
 
 #[test]
 fn ten_thousand_calls_run_once_or_not_at_all_or_nobody_knows() {
-    calls(10_000, 5);
+    calls(10_000, 5, By::Server);
+}
+
+#[test]
+fn ten_thousand_calls_by_a_connection_of_their_own_run_once_or_not_at_all_or_nobody_knows() {
+    calls(10_000, 10, By::Own);
 }
 
 #[test]
 #[ignore = "a minute: `cargo xtask stress places`, after a change to the protocol"]
 fn a_hundred_thousand_calls_run_once_or_not_at_all_or_nobody_knows() {
-    calls(100_000, 10);
+    calls(100_000, 10, By::Server);
+}
+
+#[test]
+#[ignore = "a minute: `cargo xtask stress places`, after a change to the protocol"]
+fn a_hundred_thousand_calls_by_a_connection_of_their_own_run_once_or_not_at_all_or_nobody_knows() {
+    calls(100_000, 20, By::Own);
 }
 
 /// A repeated request finds the answer, though it was lost on the way.

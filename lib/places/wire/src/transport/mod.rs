@@ -1,8 +1,9 @@
-//! The ways to a place: a NATS server, sockets of this machine, and a stream to another kernel.
+//! The ways to a place: a NATS server, a connection of its own, sockets of this machine, and a stream to another kernel.
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod bundle;
 pub mod denied;
+pub mod direct;
 pub mod door;
 pub mod identity;
 pub mod memory;

@@ -1,33 +1,43 @@
-//! A client's connection to a place at a socket of this machine.
+//! A client's connection to a place: at a socket of this machine, or of its own to another one.
 
 use std::collections::HashMap;
-use std::sync::atomic::AtomicU64;
+use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::io::BufReader;
+use tokio::io::{AsyncRead, AsyncWrite, BufReader};
 use tokio::net::UnixStream;
-use tokio::net::unix::OwnedReadHalf;
-use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::mpsc::error::SendError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use crate::error::Result;
+use crate::transport::passed::LIMIT;
 use crate::transport::sockets::{self, MOST_NEWS, NEWS};
 
 /// Requests under way by their numbers; none when the connection has ended.
 type Pending = Mutex<Option<HashMap<u64, oneshot::Sender<Bytes>>>>;
 
 /// A connection, used from any task.
-#[derive(Debug)]
 pub struct Near {
-    to: tokio::sync::Mutex<OwnedWriteHalf>,
+    to: tokio::sync::Mutex<Box<dyn AsyncWrite + Send + Unpin>>,
     pending: Arc<Pending>,
     next: AtomicU64,
     reader: tokio::task::JoinHandle<()>,
+    /// Bytes of a message, at most.
+    most: usize,
+    /// Changes never, and is closed with the connection.
+    alive: watch::Receiver<()>,
+    has_answered: Arc<AtomicBool>,
+}
+
+impl fmt::Debug for Near {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Near").field("has_ended", &self.has_ended()).finish_non_exhaustive()
+    }
 }
 
 /// The fate of a message that was to be sent.
@@ -59,10 +69,41 @@ impl Near {
     pub async fn connect(place: &str) -> Result<Option<Near>> {
         let Some(stream) = connect(place).await? else { return Ok(None) };
         let (from, to) = stream.into_split();
+        Ok(Some(Near::over(BufReader::new(from), to, LIMIT)))
+    }
+
+    /// One over a stream, whose messages have so many bytes at most.
+    pub fn over(
+        from: impl AsyncRead + Send + Unpin + 'static,
+        to: impl AsyncWrite + Send + Unpin + 'static,
+        most: usize,
+    ) -> Near {
         let pending: Arc<Pending> = Arc::new(Mutex::new(Some(HashMap::new())));
-        let reader = tokio::spawn(take(from, Arc::clone(&pending)));
-        let to = tokio::sync::Mutex::new(to);
-        Ok(Some(Near { to, pending, next: AtomicU64::new(1), reader }))
+        let (live, alive) = watch::channel(());
+        let has_answered = Arc::new(AtomicBool::new(false));
+        let taken = take(from, Arc::clone(&pending), Arc::clone(&has_answered), most);
+        let reader = tokio::spawn(async move {
+            taken.await;
+            drop(live);
+        });
+        let to = tokio::sync::Mutex::new(Box::new(to) as Box<_>);
+        Near { to, pending, next: AtomicU64::new(1), reader, most, alive, has_answered }
+    }
+
+    /// Bytes of a message, at most.
+    pub fn most(&self) -> usize {
+        self.most
+    }
+
+    /// Whether a request was answered by it; it may be asked when the connection has gone.
+    pub fn answers(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.has_answered)
+    }
+
+    /// Waits until it has ended, or is dropped.
+    pub fn ended(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
+        let mut alive = self.alive.clone();
+        async move { while alive.changed().await.is_ok() {} }
     }
 
     /// True if the place has gone.
@@ -79,16 +120,23 @@ impl Near {
             None => return Sent::Not,
         }
         let _asked = RequestGuard { near: self, number };
-        // Held to the frame's end: what is given up in the middle of it ends the connection.
-        let mut to = self.to.lock().await;
-        let whole = Whole { near: self, is_whole: false };
-        let written = sockets::write(&mut *to, number, message).await;
-        whole.end(written.is_ok());
-        drop(to);
-        if written.is_err() {
+        if !self.say(number, message).await {
             return Sent::Not;
         }
         told.await.map_or(Sent::Lost, Sent::Answered)
+    }
+
+    /// Sends a message that nobody answers by its number; false if the connection has ended.
+    pub async fn say(&self, number: u64, message: &[u8]) -> bool {
+        // Held to the frame's end: what is given up in the middle of it ends the connection.
+        let mut to = self.to.lock().await;
+        let whole = Whole { near: self, is_whole: false };
+        let written = match message.len() <= self.most {
+            true => sockets::send(&mut *to, number, message).await.is_ok(),
+            false => false,
+        };
+        whole.end(written);
+        written
     }
 }
 
@@ -135,11 +183,16 @@ impl Drop for Whole<'_> {
 }
 
 /// Gives each answer to who has asked, until the connection ends.
-async fn take(from: OwnedReadHalf, pending: Arc<Pending>) {
-    let mut from = BufReader::new(from);
-    while let Ok(Some((number, reply))) = sockets::read(&mut from).await {
+async fn take(
+    mut from: impl AsyncRead + Unpin,
+    pending: Arc<Pending>,
+    has_answered: Arc<AtomicBool>,
+    most: usize,
+) {
+    while let Ok(Some((number, reply))) = sockets::read_within(&mut from, most).await {
         let asked = held(&pending).as_mut().and_then(|pending| pending.remove(&number));
         if let Some(asked) = asked {
+            has_answered.store(true, Relaxed);
             let _ = asked.send(reply);
         }
     }

@@ -32,10 +32,15 @@ pub fn frame(number: u64, message: &[u8]) -> Vec<u8> {
 
 /// The number and the length, which is checked, of a frame that begins so.
 pub fn head_of(head: [u8; HEAD]) -> io::Result<(u64, usize)> {
+    head_within(head, LIMIT)
+}
+
+/// The same of a frame whose message has so many bytes at most.
+pub fn head_within(head: [u8; HEAD], most: usize) -> io::Result<(u64, usize)> {
     let [n0, n1, n2, n3, n4, n5, n6, n7, length @ ..] = head;
     let length = u32::from_le_bytes(length) as usize;
-    if length > LIMIT {
-        let text = format!("a message of {length} bytes, of {LIMIT} at most");
+    if length > most {
+        let text = format!("a message of {length} bytes, of {most} at most");
         return Err(io::Error::new(io::ErrorKind::InvalidData, text));
     }
     Ok((u64::from_le_bytes([n0, n1, n2, n3, n4, n5, n6, n7]), length))

@@ -22,7 +22,7 @@ use tokio::sync::mpsc::Receiver;
 use tokio::sync::oneshot;
 
 use crate::error::{Error, Result};
-use crate::transport::passed::{Given, HEAD, LIMIT, frame, give, head_of};
+use crate::transport::passed::{Given, HEAD, LIMIT, frame, give, head_within};
 
 /// The number of frames with news.
 pub const NEWS: u64 = 0;
@@ -74,12 +74,20 @@ pub async fn process(folder: &Path, place: &str) -> Option<u32> {
 
 /// Reads a frame; none at the stream's end.
 pub async fn read(from: &mut (impl AsyncReadExt + Unpin)) -> io::Result<Option<(u64, Bytes)>> {
+    read_within(from, LIMIT).await
+}
+
+/// The same, whose message has so many bytes at most.
+pub async fn read_within(
+    from: &mut (impl AsyncReadExt + Unpin),
+    most: usize,
+) -> io::Result<Option<(u64, Bytes)>> {
     let mut head = [0; HEAD];
     match from.read_exact(&mut head).await {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         read => read?,
     };
-    let (number, bytes) = head_of(head)?;
+    let (number, bytes) = head_within(head, most)?;
     // As much memory as comes, not as is said.
     let mut message = Vec::new();
     if from.take(bytes as u64).read_to_end(&mut message).await? < bytes {
@@ -97,7 +105,17 @@ pub async fn write(
     if message.len() > LIMIT {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    to.write_all(&frame(number, message)).await
+    send(to, number, message).await
+}
+
+/// Writes a frame of a message that the other side takes, as long as it may be.
+pub async fn send(
+    to: &mut (impl AsyncWriteExt + Unpin),
+    number: u64,
+    message: &[u8],
+) -> io::Result<()> {
+    to.write_all(&frame(number, message)).await?;
+    to.flush().await
 }
 
 /// Writes replies, memory in common where it is given, and news from when they are `wanted` on, until the client has gone or takes no more.

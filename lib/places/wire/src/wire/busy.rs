@@ -1,5 +1,7 @@
 //! The share of its time for which a place answers requests.
 
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -10,7 +12,21 @@ const WINDOW: Duration = BEAT;
 
 /// Time spent on requests, since a while.
 #[derive(Debug)]
-pub struct Busy(Mutex<Window>);
+pub struct Busy {
+    window: Mutex<Window>,
+    /// Clients with a connection of their own.
+    direct: AtomicU64,
+}
+
+/// A client with a connection of its own, as long as it is there.
+#[derive(Debug)]
+pub struct Connected<'a>(&'a AtomicU64);
+
+impl Drop for Connected<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
 
 /// Counts of what a place has done since it was served.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +37,8 @@ pub struct Figures {
     pub messages: u64,
     /// Time that this took its thread.
     pub busy: Duration,
+    /// Clients that have a connection of their own now, beside the NATS server.
+    pub direct: u64,
 }
 
 #[derive(Debug)]
@@ -36,11 +54,18 @@ struct Window {
 impl Busy {
     pub fn new(now: Instant) -> Busy {
         let all = (0, Duration::ZERO);
-        Busy(Mutex::new(Window { since: now, busy: Duration::ZERO, all, last: None }))
+        let window = Window { since: now, busy: Duration::ZERO, all, last: None };
+        Busy { window: Mutex::new(window), direct: AtomicU64::new(0) }
+    }
+
+    /// A client has a connection of its own.
+    pub fn connected(&self) -> Connected<'_> {
+        self.direct.fetch_add(1, Relaxed);
+        Connected(&self.direct)
     }
 
     fn window(&self, now: Instant) -> MutexGuard<'_, Window> {
-        let mut window = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
         let whole = now.saturating_duration_since(window.since);
         if whole >= WINDOW {
             let last = Some(share(window.busy, whole));
@@ -59,8 +84,9 @@ impl Busy {
 
     /// All of it, of the place of this name.
     pub fn figures(&self, place: &str) -> Figures {
-        let (messages, busy) = self.0.lock().unwrap_or_else(PoisonError::into_inner).all;
-        Figures { place: place.to_owned(), messages, busy }
+        let (messages, busy) = self.window.lock().unwrap_or_else(PoisonError::into_inner).all;
+        let direct = self.direct.load(Relaxed);
+        Figures { place: place.to_owned(), messages, busy, direct }
     }
 
     /// The share, in thousandths: of the last window, which ends no later than when this is asked and has

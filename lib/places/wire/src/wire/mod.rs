@@ -172,6 +172,8 @@ pub enum Operation {
         /// The step.
         step: LeaveStep,
     },
+    /// Asks for a connection of its own, beside the NATS server; answers a [`DirectOffer`].
+    Direct,
 }
 
 /// A step of a place that moves to another folder, asked for by who takes it. Each may be repeated.
@@ -246,6 +248,21 @@ pub struct Granted {
     pub holds_ms: u64,
     /// True if the place keeps it, with its answers, when its process ends and another one serves it again.
     pub durable: bool,
+}
+
+/// Where a place listens to a client that has asked by NATS, and how they know each other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DirectOffer {
+    /// Address and port.
+    pub address: String,
+    /// Public half of the place's key, a SubjectPublicKeyInfo.
+    pub key: Bytes,
+    /// Lets one connection in, once.
+    pub token: Bytes,
+    /// Time for which the connection holds after a token, ms.
+    pub holds_ms: u64,
+    /// Bytes of a message, at most.
+    pub most: u64,
 }
 
 /// Files of a place that moves.
