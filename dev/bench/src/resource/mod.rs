@@ -80,7 +80,9 @@ pub(crate) fn serve(subject: &str, pair: Pair) -> Result<()> {
         "control:kumiki" => control::kumiki(pair),
         "control:interface" => control::interface(pair),
         #[cfg(feature = "peers")]
-        "places:kumiki" => places::kumiki(pair),
+        "places:kumiki" => places::kumiki(pair, false),
+        #[cfg(feature = "peers")]
+        "places:kumiki/own" => places::kumiki(pair, true),
         #[cfg(feature = "peers")]
         "places:kumiki/control" => places::control(pair),
         #[cfg(feature = "peers")]

@@ -4,6 +4,7 @@
 //! and its child, and ends with it.
 
 use std::io::Read;
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::thread;
@@ -102,13 +103,14 @@ fn serve(mut call: impl FnMut(), mut batch: impl FnMut()) -> Result<()> {
     })
 }
 
-/// By calls that run once or are said to be unknown.
-pub(crate) fn kumiki(pair: Pair) -> Result<()> {
+/// By calls that run once or are said to be unknown; by a connection of their own, or by the server.
+pub(crate) fn kumiki(pair: Pair, own: bool) -> Result<()> {
     pair.bind_helper()?;
     let engine = Engine::start()?;
     let builder = Interface::builder().kind::<Counter>().kind::<Lease>();
     let interface = builder.cores([]).adopted([pair.helper]).per_core()?;
     let server = Server::new(Nats::at(&engine.url), "bench").parts(parts()).managing();
+    let server = if own { server.listening((Ipv4Addr::LOCALHOST, 0).into()) } else { server };
     let served = server.allow(Allow::everything()).serve(&interface)?;
     let place = served.names()[0].to_owned();
     pair.bind_main()?;
@@ -116,6 +118,11 @@ pub(crate) fn kumiki(pair: Pair) -> Result<()> {
     let (client, counter) = runtime.block_on(async {
         let client = Client::connect(&Nats::at(&engine.url)).await?;
         let counter = client.create::<Counter>(&place, None, 0).await?;
+        let end = Instant::now() + PATIENCE;
+        while client.has_direct(&place) != own {
+            ensure!(Instant::now() < end, "there is no connection of its own");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
         Ok::<_, anyhow::Error>((client, counter))
     })?;
     let call = || {

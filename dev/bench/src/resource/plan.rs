@@ -68,7 +68,7 @@ const INTERFACE: &str = "control:interface";
 
 /// Other machines.
 #[cfg(feature = "peers")]
-const PLACES: &[&str] = &["places:kumiki", "places:kumiki/control", NATS];
+const PLACES: &[&str] = &["places:kumiki", "places:kumiki/own", "places:kumiki/control", NATS];
 #[cfg(not(feature = "peers"))]
 const PLACES: &[&str] = &[];
 /// NATS' own request and reply.
