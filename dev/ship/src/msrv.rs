@@ -19,7 +19,8 @@ const INSTALLED: [&str; 8] =
 /// The release whose Rust it is.
 const RELEASE: Release = Release::Debian13;
 
-/// Feature of the façade whose crates ask for more: two that nodes use call what Rust 1.87 brought.
+/// Feature of the façade whose crates ask for Rust 1.87: every version of acpi_tables calls what that brought, and so does
+/// each of ruzstd that unpacks what `zstd --ultra -22` has packed.
 const NEWER: &str = "node";
 
 /// Builds and tests them there.

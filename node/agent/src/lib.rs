@@ -262,7 +262,8 @@ fn serve(at: u64) -> Result<()> {
             }
         }
         // Without such figures it is given no more cpus than it begins with.
-        if is_elastic && let Ok((waited, worked)) = times_here() {
+        let times = if is_elastic { times_here().ok() } else { None };
+        if let Some((waited, worked)) = times {
             window.set_stamp(abi::WAITED_US, waited);
             window.set_stamp(abi::WORKED_US, worked);
             // A kernel may say nothing of its memory: then it is given no more.

@@ -72,9 +72,7 @@ pub(super) fn serve(window: &Window, turn: Turn, talks: &Talks) -> Result<()> {
         Err(error) => Err(error),
     };
     let is_open = || channel().state() == abi::CHANNEL_OPEN;
-    if let Err(error) = &outcome
-        && is_open()
-    {
+    if let Some(error) = outcome.as_ref().err().filter(|_| is_open()) {
         // The client may be gone, which is then the smaller trouble.
         let _ = talk.send(Kind::Close, &Ending::refused(1, error.to_string()));
     }

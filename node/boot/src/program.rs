@@ -88,9 +88,8 @@ fn without_debug_information(mut bytes: Vec<u8>) -> Vec<u8> {
         let segments = header.program_headers(endian, &*bytes).ok()?;
         segments.iter().map(|one| one.p_offset(endian).checked_add(one.p_filesz(endian))).max()?
     };
-    if let Some(end) = loaded().and_then(|end| usize::try_from(end).ok())
-        && end < bytes.len()
-    {
+    let end = loaded().and_then(|end| usize::try_from(end).ok());
+    if let Some(end) = end.filter(|end| *end < bytes.len()) {
         bytes.truncate(end);
         // e_shoff, then e_shnum and e_shstrndx: there are no sections any more.
         bytes[0x28..0x30].fill(0);

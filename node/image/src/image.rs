@@ -290,9 +290,8 @@ impl Image {
         if hex(hash) != header.sha256 {
             return Ok(Some("its kernel's file or its initramfs"));
         }
-        if let Some(found) = &header.root
-            && root::sha256(&self.memory, found.part) != found.sha256
-        {
+        let root = header.root.as_ref();
+        if root.is_some_and(|found| root::sha256(&self.memory, found.part) != found.sha256) {
             return Ok(Some("its root"));
         }
         // Of a bare vmlinux, and of what a start has kept, there is one form.

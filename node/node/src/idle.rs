@@ -312,9 +312,8 @@ fn asked(
         if fds[1..].iter().any(is_there) {
             return Ok(Some(Vec::new()));
         }
-        if is_there(&fds[0])
-            && let Some(client) = client(commands)
-        {
+        let client = if is_there(&fds[0]) { client(commands) } else { None };
+        if let Some(client) = client {
             return Ok(Some(vec![client]));
         }
     }

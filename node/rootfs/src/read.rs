@@ -159,11 +159,9 @@ fn startable(tree: &mut Tree, store: &Store, program: &Program) -> Result<(), St
     };
     let mut number = None;
     for place in &places {
-        if let Some(node) = tree.find(place.as_bytes())
-            && let What::File(content) = node.what
-            && node.about.mode & 0o111 != 0
-        {
-            number = Some(content);
+        let found = tree.find(place.as_bytes()).filter(|node| node.about.mode & 0o111 != 0);
+        if let Some(What::File(content)) = found.map(|node| &node.what) {
+            number = Some(*content);
             break;
         }
     }

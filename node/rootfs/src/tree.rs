@@ -306,10 +306,8 @@ impl Tree {
         let Some(Name { id, layer: of }) = known else { return };
         self.clear(id, layer);
         let has_some = self.folder(id).is_some_and(|within| !within.is_empty());
-        if of != layer
-            && !has_some
-            && let Some(names) = self.folder(folder)
-        {
+        let is_left = of == layer || has_some;
+        if let Some(names) = self.folder(folder).filter(|_| !is_left) {
             names.remove(name);
         }
     }

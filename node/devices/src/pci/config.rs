@@ -106,8 +106,7 @@ impl Config {
 /// Address of a segment's configuration in a machine's memory, that of bus 0, by its MCFG (PCI
 /// Firmware Specification 3.0, 4.1.2).
 pub fn ecam(mcfg: &[u8], segment: u16, bus: u8) -> Option<u64> {
-    let (entries, _) = mcfg.get(44..)?.as_chunks::<16>();
-    let found = entries.iter().find(|entry| {
+    let found = mcfg.get(44..)?.chunks_exact(16).find(|entry| {
         u16::from_le_bytes([entry[8], entry[9]]) == segment
             && (entry[10]..=entry[11]).contains(&bus)
     })?;

@@ -86,9 +86,8 @@ impl Backend for Inline {
 
     fn work(&mut self) {
         let Inline { answer, memory, .. } = self;
-        if let Some((queue, ring)) = &mut self.queue
-            && drain(queue, memory, &ring.interrupt, ROUND, |chain| answer(memory, chain)).is_err()
-        {
+        let Some((queue, ring)) = &mut self.queue else { return };
+        if drain(queue, memory, &ring.interrupt, ROUND, |chain| answer(memory, chain)).is_err() {
             ring.interrupt.broken();
             self.queue = None;
         }
@@ -166,11 +165,7 @@ impl<M: Both> Backend for InlineBoth<M> {
     }
 
     fn work(&mut self) {
-        if let Some(mover) = &mut self.mover
-            && mover.move_all().is_err()
-        {
-            self.mover = None;
-        }
+        self.mover.take_if(|mover| mover.move_all().is_err());
     }
 }
 

@@ -65,7 +65,8 @@ impl Apply {
         for image in &machine.images {
             let name = &image.name;
             let resident = situation.images.get(name);
-            if as_resident && let Some(sha256) = resident.and_then(|image| image.sha256.clone()) {
+            let sum = resident.filter(|_| as_resident).and_then(|image| image.sha256.clone());
+            if let Some(sha256) = sum {
                 let needs = resident.and_then(|image| image.needs);
                 offers.insert(name.clone(), Offer { sha256, bytes: 0, needs, config: None });
                 continue;

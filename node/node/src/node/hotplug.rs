@@ -246,10 +246,9 @@ impl MemoryChange<'_> {
             if self.bytes() <= wanted {
                 break;
             }
-            if self.runs
-                && let Err(error) = self.order(MemoryOrder { on: vec![], off: vec![piece.address] })
-            {
-                why = Some(error);
+            if self.runs {
+                let order = self.order(MemoryOrder { on: vec![], off: vec![piece.address] });
+                why = order.err().or(why);
             }
             self.back(&piece)?;
         }

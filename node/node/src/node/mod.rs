@@ -253,12 +253,9 @@ impl Node {
     pub fn stop(&self, limit: Duration) -> Result<()> {
         let entry = sysfs::one(Holding::Node, &self.name)?;
         entry.must_run()?;
-        if entry.word == abi::WORD_READY
-            && !limit.is_zero()
-            && let Ok(session) = Session::open_by_host(&self.name)
-        {
+        if entry.word == abi::WORD_READY && !limit.is_zero() {
             // A node that does not do as asked is stopped all the same.
-            let _ = session.shut_down(limit);
+            let _ = Session::open_by_host(&self.name).map(|session| session.shut_down(limit));
         }
         self.end(&Device::own(Holding::Node, &self.name)?)
     }

@@ -341,7 +341,8 @@ fn runs_in(table: &[u8], header: &Header) -> std::result::Result<Vec<Run>, &'sta
     if hex(Sha256::new_with_prefix(table)) != header.runs_sha256 {
         return Err("the hash of its table of pages");
     }
-    let runs: Vec<Run> = table.as_chunks().0.iter().map(Run::of_bytes).collect();
+    let entries = table.chunks_exact(RUN_BYTES).filter_map(<[u8]>::first_chunk);
+    let runs: Vec<Run> = entries.map(Run::of_bytes).collect();
     let places = Places::of(header.slice, &header.pieces);
     let is_inside = |run: &Run| places.offset(run.address, run.bytes()).is_some();
     let kept: u64 = runs.iter().filter(|run| !run.zeros).map(Run::bytes).sum();
@@ -360,8 +361,8 @@ pub fn header(name: &str, memory: &Memory) -> Result<Header> {
 
 /// The header in a head, of an image of so many bytes; what is wrong with it.
 fn read_head(head: &[u8], bytes: u64) -> std::result::Result<Header, String> {
-    let (words, _) = head.as_chunks::<8>();
-    let json = usize::try_from(u64::from_le_bytes(words[1])).ok().and_then(|length| {
+    let length = u64::from_le_bytes(std::array::from_fn(|n| head[8 + n]));
+    let json = usize::try_from(length).ok().and_then(|length| {
         let end = JSON_AT.checked_add(length)?;
         head.get(JSON_AT..end)
     });
