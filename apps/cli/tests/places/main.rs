@@ -281,13 +281,18 @@ struct Runs {
 
 impl Runs {
     fn start() -> Runs {
+        Runs::start_with(&[])
+    }
+
+    /// With more options of `kumiki place serve`.
+    fn start_with(more: &[&str]) -> Runs {
         let (home, nats) = (Home::new(), NatsServer::start());
         let cpu = kumiki_sys::affinity::current().unwrap().first().unwrap().to_string();
         let rules = "list = true\n[kind.process]\ncreate = true\ndestroy = true\nparts = [\"*\"]\n";
         let allow = home.write("allow", rules);
         let (url, allow) = (nats.url(), allow.to_str().unwrap().to_owned());
         let args = ["--nats", &url, "--cpu-list", &cpu, "--allow", &allow];
-        let serving = Serving::start(&home, &args);
+        let serving = Serving::start(&home, &[&args[..], more].concat());
         Runs { home, nats, place: format!("hostb.core{cpu}"), serving }
     }
 
@@ -329,6 +334,44 @@ fn a_command_runs_at_a_place_with_its_streams_and_its_exit_status() {
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
     let nobody = runs.command(&["hosta.core0"], &["true"]).output().unwrap();
     assert!(String::from_utf8_lossy(&nobody.stderr).contains("nobody answers"), "{nobody:?}");
+}
+
+#[test]
+fn a_place_that_listens_is_called_by_a_connection_of_the_callers_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().join("metrics");
+    let told = format!("unix:{}", at.display());
+    let runs = Runs::start_with(&["--listen", "127.0.0.1:0", "--metrics", &told]);
+    let mut child = runs.command(&[&*runs.place], &["cat"]).spawn().unwrap();
+    let (mut to, from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let mut from = BufReader::new(from);
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let one = format!("kumiki_place_own_connections{{place=\"{}\"}} 1\n", runs.place);
+    while !metrics(&at).contains(&one) {
+        assert!(std::time::Instant::now() < end, "{}", metrics(&at));
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    for n in 0..50 {
+        let line = format!("line {n}\n");
+        to.write_all(line.as_bytes()).unwrap();
+        let mut read = String::new();
+        from.read_line(&mut read).unwrap();
+        assert_eq!(read, line);
+    }
+    drop(to);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+
+    let refused = |more: &[&str], word: &str| {
+        let mut command = runs.home.kumiki(&[&["place", "serve"], more].concat());
+        let said = command.assert().code(2).get_output().stderr.clone();
+        let said = String::from_utf8(said).unwrap();
+        assert!(said.contains(word), "{more:?}: {said}");
+    };
+    let url = runs.nats.url();
+    refused(&["--listen", "127.0.0.1:0"], "give --nats URL");
+    refused(&["--nats", &url, "--reached-at", "127.0.0.1:1"], "--listen");
+    let all = ["--nats", &url, "--host", "hostc", "--listen", "0.0.0.0:0"];
+    refused(&all, "name the address by which they reach it");
 }
 
 #[test]
