@@ -20,7 +20,7 @@ const INSTALLED: [&str; 8] =
 const RELEASE: Release = Release::Debian13;
 
 /// Feature of the façade whose crates ask for Rust 1.87: every version of acpi_tables calls what that brought, and so does
-/// each of ruzstd that unpacks what `zstd --ultra -22` has packed.
+/// each of ruzstd by which a packed file cannot ask for more memory than it is given.
 const NEWER: &str = "node";
 
 /// Builds and tests them there.
