@@ -55,7 +55,8 @@ pub fn dist(arch: Arch) -> Result<ExitCode> {
     for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {
         fs::copy(root().join(licence), tree.join(licence)).context("copying a licence")?;
     }
-    size::at_most(&tree.join("bin/kumiki"), size::KUMIKI_STATIC)?;
+    let most = if tools.links_alike_once() { size::KUMIKI_STATIC } else { size::KUMIKI_ZIG };
+    size::at_most(&tree.join("bin/kumiki"), most)?;
     size::at_most(&tree.join(place_of(install::AGENT)), size::AGENT)?;
     size::at_most(&tree.join(place_of(AB)), size::AB_STATIC)?;
     match arch {

@@ -2,8 +2,8 @@
 //!
 //! Where the compiler that runs us has the target (`rustup target add x86_64-unknown-linux-musl`), it is taken. Where it
 //! has not, the standard library is built from source, by the compiler whose packages Debian has for that (`rustc-web`,
-//! `rust-web-src`), unpacked into the target folder. zig, whose wheel has musl, links and compiles what is C. musl-gcc
-//! links programs, too, that cannot unwind.
+//! `rust-web-src`), unpacked into the target folder. zig, whose wheel has musl, compiles what is C, and links, where the
+//! compiler has no lld with its target. musl-gcc links programs, too, that cannot unwind.
 
 use std::env;
 use std::fs;
@@ -41,12 +41,23 @@ done
 exec "@ZIG@" cc -target @ARCH@-linux-musl "$@"
 "#;
 
+/// Links with the musl that Rust's own target has. lld keeps one of functions that are alike, and writes down addresses
+/// to be put in place as a map of bits: of what one links, zig takes neither wish.
+const LLD: &str = r#"#!/bin/sh
+case " $* " in
+*" -nostdlib "*) exec @GCC@ "$@" ;;
+esac
+exec @GCC@ "-B@LLD@" -fuse-ld=lld -Wl,--pack-dyn-relocs=relr,--icf=all "$@"
+"#;
+
 /// Compiler, standard library's source, and linker, unpacked below the target folder.
 pub(super) struct Tools {
     folder: PathBuf,
     arch: Arch,
     /// The compiler that runs us has the target.
     has_target: bool,
+    /// Folder of the `ld.lld` beside that compiler, if it has the target, too.
+    lld: Option<PathBuf>,
 }
 
 impl Tools {
@@ -57,7 +68,9 @@ impl Tools {
             debian::install(debian::AARCH64)?;
         }
         let folder = target_folder()?.join("musl");
-        let tools = Tools { folder, arch, has_target: has_target(arch)? };
+        let has_target = has_target(arch)?;
+        let lld = if has_target { lld()? } else { None };
+        let tools = Tools { folder, arch, has_target, lld };
         fs::create_dir_all(&tools.folder)
             .with_context(|| format!("making {}", tools.folder.display()))?;
         if !tools.has_target && !tools.rustc().is_file() {
@@ -69,9 +82,15 @@ impl Tools {
         }
         let zig = tools.zig();
         let zig = zig.to_str().context("the target folder's name is not UTF-8")?;
-        let linker = LINKER.replace("@ZIG@", zig).replace("@ARCH@", arch.name());
-        let linker = linker.replace("@GCC@", &arch.binutil("gcc"));
-        tools.script(&tools.linker(), &linker)?;
+        let filled = |script: &str| {
+            let script = script.replace("@ZIG@", zig).replace("@ARCH@", arch.name());
+            script.replace("@GCC@", &arch.binutil("gcc"))
+        };
+        tools.script(&tools.compiler(), &filled(LINKER))?;
+        if let Some(lld) = &tools.lld {
+            let lld = lld.to_str().context("the compiler's folder has a name that is not UTF-8")?;
+            tools.script(&tools.linker(), &filled(LLD).replace("@LLD@", lld))?;
+        }
         tools.script("ar", &format!("#!/bin/sh\nexec \"{zig}\" ar \"$@\"\n"))?;
         Ok(tools)
     }
@@ -80,8 +99,18 @@ impl Tools {
         self.arch
     }
 
-    fn linker(&self) -> String {
+    /// Script that compiles C, and links where the compiler that runs us has no lld.
+    fn compiler(&self) -> String {
         format!("cc-{}", self.arch.name())
+    }
+
+    fn linker(&self) -> String {
+        if self.links_alike_once() { format!("ld-{}", self.arch.name()) } else { self.compiler() }
+    }
+
+    /// Whether the linker leaves out what zig does not: programs are smaller.
+    pub(super) fn links_alike_once(&self) -> bool {
+        self.lld.is_some()
     }
 
     fn rustc(&self) -> PathBuf {
@@ -142,16 +171,15 @@ impl Tools {
         let upper = target.to_uppercase().replace('-', "_");
         let lower = target.replace('-', "_");
         let at = |name: &str| self.folder.join(name);
-        let linker = at(&self.linker());
+        let own = if self.links_alike_once() { "yes" } else { "no" };
+        let flags =
+            format!("-C link-self-contained={own} -C target-feature=+crt-static -C strip=symbols");
         command
             .env("CARGO_TARGET_DIR", at("built"))
             .env("CARGO_INCREMENTAL", "0")
-            .env(format!("CARGO_TARGET_{upper}_LINKER"), &linker)
-            .env(
-                format!("CARGO_TARGET_{upper}_RUSTFLAGS"),
-                "-C link-self-contained=no -C target-feature=+crt-static -C strip=symbols",
-            )
-            .env(format!("CC_{lower}"), &linker)
+            .env(format!("CARGO_TARGET_{upper}_LINKER"), at(&self.linker()))
+            .env(format!("CARGO_TARGET_{upper}_RUSTFLAGS"), flags)
+            .env(format!("CC_{lower}"), at(&self.compiler()))
             .env(format!("AR_{lower}"), at("ar"));
         command
     }
@@ -167,6 +195,13 @@ impl Tools {
         command.env("RUSTC", self.rustc()).env("RUSTC_BOOTSTRAP", "1");
         command.env("LD_LIBRARY_PATH", libraries);
     }
+}
+
+/// Folder with the `ld.lld` that lies beside the compiler that runs us, as rustup's has it.
+fn lld() -> Result<Option<PathBuf>> {
+    let library = read(&mut program("rustc", ["--print", "target-libdir"]))?;
+    let folder = Path::new(library.trim()).with_file_name("bin").join("gcc-ld");
+    Ok(folder.join("ld.lld").is_file().then_some(folder))
 }
 
 /// Asks the compiler that runs us for the target's library.
