@@ -7,7 +7,7 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
-use cargo_metadata::MetadataCommand;
+use cargo_metadata::{CargoOpt, MetadataCommand};
 use serde_json::{Value, json};
 
 use super::install::{self, LIBRARIES, PROGRAMS};
@@ -57,6 +57,8 @@ fn vendor(tree: &Path) -> Result<()> {
     let needed = needed(tree)?;
     let mut command = MetadataCommand::new();
     let options = ["--locked".to_owned(), "--offline".to_owned()];
+    // Also those that only a feature brings, which the lock file names as the others.
+    command.features(CargoOpt::AllFeatures);
     let metadata = command.current_dir(tree).other_options(options).exec();
     let metadata = metadata.context("reading the crates' manifests")?;
     let vendor = metadata.workspace_root.join(VENDOR);
