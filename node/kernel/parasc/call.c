@@ -4,6 +4,7 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/entry-common.h>
+#include <linux/module.h>
 #include <linux/nospec.h>
 #include <linux/ptrace.h>
 #include <linux/sched/signal.h>
@@ -30,6 +31,15 @@ struct request {
 static const sys_call_ptr_t *table;
 static unsigned long dispatch;
 static unsigned long run_task_work;
+
+static int show_called(char *buffer, const struct kernel_param *parameter)
+{
+	return sysfs_emit(buffer, "%s\n", dispatch ? "x64_sys_call" : "sys_call_table");
+}
+
+static const struct kernel_param_ops called_operations = { .get = show_called };
+module_param_cb(called, &called_operations, NULL, 0444);
+MODULE_PARM_DESC(called, "symbol of the kernel by which calls are made");
 
 int calls_init(void)
 {

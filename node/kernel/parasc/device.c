@@ -20,13 +20,13 @@ MODULE_PARM_DESC(widen_ns, "for tests: waits so many ns before and after each cl
 /* Of stays that are over: whether anybody uses it. */
 atomic_long_t calls_made;
 
-static int show_calls_made(char *buffer, const struct kernel_param *parameter)
+static int show_count(char *buffer, const struct kernel_param *parameter)
 {
-	return sysfs_emit(buffer, "%ld\n", atomic_long_read(&calls_made));
+	return sysfs_emit(buffer, "%ld\n", atomic_long_read(parameter->arg));
 }
 
-static const struct kernel_param_ops calls_made_operations = { .get = show_calls_made };
-module_param_cb(calls_made, &calls_made_operations, NULL, 0444);
+const struct kernel_param_ops count_operations = { .get = show_count };
+module_param_cb(calls_made, &count_operations, &calls_made, 0444);
 MODULE_PARM_DESC(calls_made, "calls made by it so far");
 
 static DEFINE_MUTEX(spaces_lock);

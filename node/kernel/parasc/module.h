@@ -85,5 +85,6 @@ void mwait_exit(void);
 
 extern unsigned int widen_ns;
 extern atomic_long_t calls_made;
+extern const struct kernel_param_ops count_operations;
 
 #endif

@@ -27,6 +27,10 @@
 /* Another page may take the word's place meanwhile (fork, mremap): so long it is not seen. */
 #define ROUND_NS NSEC_PER_MSEC
 
+static atomic_long_t rests;
+module_param_cb(rests, &count_operations, &rests, 0444);
+MODULE_PARM_DESC(rests, "times that a cpu has rested until a store");
+
 /* How long a cpu may take to come back, by PM QoS; 0 where the kernel has no cpuidle. */
 static unsigned long latency_limit;
 
@@ -93,10 +97,12 @@ static void rest(const u64 *word, u64 value, struct hrtimer *timer, ktime_t end)
 	local_irq_disable();
 	monitor(word);
 	if (READ_ONCE(*word) == value && !need_resched() && !signal_pending(current) &&
-	    hrtimer_active(timer))
+	    hrtimer_active(timer)) {
+		atomic_long_inc(&rests);
 		__sti_mwait(C1, 0);
-	else
+	} else {
 		local_irq_enable();
+	}
 	preempt_enable();
 }
 

@@ -1,6 +1,7 @@
 //! Parallel system calls inside the kernel, in machines of the lab with the module loaded.
 //! What its header says is tried by C programs, which also show that it can be used from C.
 
+mod cancelled;
 mod suite;
 
 use std::path::{Path, PathBuf};
@@ -95,6 +96,26 @@ fn what_ends_a_process_ends_threads_inside() {
     }
 }
 
+/// Each within 100 ms: by the clock of a machine that counts instructions, one a nanosecond, so that it is
+/// the same however busy this one is.
+#[test]
+fn what_ends_a_process_takes_100_ms_at_most() {
+    let Some(labs) = Labs::new() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let program = compiled(folder.path(), "ends");
+    // A kernel that looks for its own faults is slow by design.
+    for kernel in
+        kernels().iter().filter(|kernel| !kernel.contains("-debug") && !kernel.contains("-kcsan"))
+    {
+        let clock = ["--qemu=-icount", "--qemu=shift=0,sleep=off"];
+        let shape = ["--kernel", kernel, "--cpus", "1", "--timeout", "600", "--in", &program];
+        let words =
+            [&["lab", "run", "--module", "parasc"], &clock[..], &shape, &["--", "./ends", "100"]];
+        let said = labs.gives(0, &words.concat()).0;
+        assert!(said.contains("all ended or stopped: as it should"), "{said}");
+    }
+}
+
 /// The module can be unloaded after it, so nothing is left inside. At first each scene has no
 /// time of its own: it ends when it has shown what it is judged by, not by how fast it is here.
 #[test]
@@ -183,6 +204,22 @@ fn calls_of_a_case_are_made_by_the_module() {
 fn parsed(text: &str) -> Vec<Row> {
     let mut results = serde_json::Deserializer::from_str(text).into_iter::<Results>();
     results.next().expect("a result").unwrap().rows
+}
+
+/// Audit is on where auditd runs, and nothing else tells its user that the module makes no call then.
+#[test]
+fn the_doctor_says_who_keeps_calls_from_the_module() {
+    let Some(labs) = Labs::new() else { return };
+    let kumiki = env!("CARGO_BIN_EXE_kumiki");
+    let audit = "audit, which auditd has on for all processes";
+    for (word, is_there) in [("audit=0", true), ("audit=1", false)] {
+        let shape = ["--kernel", &kernels()[0], "--append", word, "--timeout", "600"];
+        let run = ["lab", "run", "--module", "parasc", "--in", kumiki];
+        let line = ["--", "sh", "-c", "./kumiki doctor --json || [ $? = 1 ]"];
+        let said = labs.gives(0, &[&run[..], &shape, &line].concat()).0;
+        assert_eq!(said.contains("module kumiki-parasc is loaded"), is_there, "{word}: {said}");
+        assert_eq!(said.contains(audit), !is_there, "{word}: {said}");
+    }
 }
 
 /// What is more than a person can read at once is not understood.

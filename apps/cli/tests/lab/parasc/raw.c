@@ -7,6 +7,7 @@ static const struct {
 } scenes[] = {
 	{ "one call by a thread inside", one_call_by_a_thread_inside },
 	{ "a batch by one entry", a_batch_by_one_entry },
+	{ "calls are made by the kernel's own branches", calls_are_made_by_the_kernel_s_own_branches },
 	{ "what is wrong is refused", what_is_wrong_is_refused },
 	{ "calls that break a thread are not made", calls_that_break_a_thread_are_not_made },
 	{ "closed inside is closed", closed_inside_is_closed },
@@ -25,6 +26,7 @@ static const struct {
 	{ "none is made twice", none_is_made_twice },
 	{ "a store ends a wait", a_store_ends_a_wait },
 	{ "a wait is for the page that is stored to", a_wait_is_for_the_page_that_is_stored_to },
+	{ "no cpu rests that is to come back at once", no_cpu_rests_that_is_to_come_back_at_once },
 };
 
 /* Each in a process of its own, which must not be there after it; or those of a name with these words. */

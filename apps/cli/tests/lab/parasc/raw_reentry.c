@@ -17,7 +17,7 @@ void the_way_back_into_the_module_is_from_outside(void)
 	struct parasc_wait wait;
 	struct parasc_proc proc;
 	uint32_t version = 0;
-	int other, ends[2];
+	int other, next, ends[2];
 
 	begin();
 	other = dup(device);
@@ -61,6 +61,10 @@ void the_way_back_into_the_module_is_from_outside(void)
 	CHECK(!pipe(ends));
 	int epoll = epoll_create1(0), ring = syscall(SYS_io_uring_setup, 4, &(struct io_uring_params){ 0 });
 	struct epoll_event event = { .events = EPOLLIN };
+
+	/* The descriptor that comes next. */
+	next = dup(device);
+	CHECK(next >= 0 && !close(next));
 	const struct { struct call call; long result; } ways[] = {
 		{ { SYS_read, 3, { device, pointer(results + 9), 8 } }, -EINVAL },
 		{ { SYS_write, 3, { device, pointer(results + 9), 8 } }, -EINVAL },
@@ -71,6 +75,7 @@ void the_way_back_into_the_module_is_from_outside(void)
 		{ { SYS_io_uring_enter, 6, { ring, 0, 0, 0, 0, 0 } }, ring < 0 ? -EBADF : 0 },
 		{ { SYS_execve, 3, { pointer("/bin/true"), 0, 0 } }, -EPERM },
 		{ { SYS_fork, 0, { 0 } }, -EPERM },
+		{ { SYS_dup, 1, { device } }, next },
 		{ { SYS_close, 1, { other } }, 0 },
 	};
 	unsigned int count = sizeof(ways) / sizeof(*ways);
@@ -83,6 +88,10 @@ void the_way_back_into_the_module_is_from_outside(void)
 			fprintf(stderr, "way %u: %lld\n", at, (long long)results[at]);
 		CHECK(results[at] == ways[at].result);
 	}
+	/* The descriptor that a request has made is one as any other. */
+	CHECK(enter(PARASC_IOC_WAKE_UP, NULL, next) == 0);
+	wait = (struct parasc_wait){ .calls = { pointer(calls), pointer(results + 1), 0, 1 } };
+	CHECK(enter(PARASC_IOC_WAIT, &wait, next) == PARASC_CALLS && !close(next));
 }
 
 /* What an io_uring answers to one operation, asked for by a request of the module; -ENOSYS: there is none. */

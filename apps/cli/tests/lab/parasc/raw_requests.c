@@ -36,6 +36,21 @@ void a_batch_by_one_entry(void)
 	CHECK(ioctl(device, PARASC_IOC_WAIT, &wait) == 0 && is_over(61));
 }
 
+/* Where the kernel has such a function: a table would be an indirect call that a user chooses. */
+void calls_are_made_by_the_kernel_s_own_branches(void)
+{
+	FILE *symbols = fopen("/proc/kallsyms", "r");
+	char line[512], name[256];
+	bool has = false;
+
+	CHECK(symbols);
+	while (fgets(line, sizeof(line), symbols))
+		has |= sscanf(line, "%*s %*s %255s", name) == 1 && !strcmp(name, "x64_sys_call");
+	CHECK(!fclose(symbols));
+	printf("%s: ", parameter("called"));
+	CHECK(!strcmp(parameter("called"), has ? "x64_sys_call" : "sys_call_table"));
+}
+
 void what_is_wrong_is_refused(void)
 {
 	uint32_t version = 0;

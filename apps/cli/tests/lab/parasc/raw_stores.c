@@ -102,3 +102,37 @@ void a_wait_is_for_the_page_that_is_stored_to(void)
 	CHECK(!munmap((void *)(uintptr_t)wait.word, 4096));
 	FAILS(EFAULT, PARASC_IOC_MWAIT, &wait);
 }
+
+static long rests(void)
+{
+	return atol(parameter("rests"));
+}
+
+/* What PM QoS asks for holds from the next look on, until who has asked has closed it. */
+void no_cpu_rests_that_is_to_come_back_at_once(void)
+{
+	uint64_t value = 7;
+	struct parasc_mwait wait = { pointer(&value), 7, SECOND / 20, 0, 0 };
+	int monitor = open(PARASC_MWAIT_DEVICE, O_RDWR), latency = open("/dev/cpu_dma_latency", O_RDWR);
+	int32_t at_once = 0;
+	long before = rests();
+
+	if (monitor < 0) {
+		CHECK(errno == ENODEV);
+		printf("no MONITOR here\n");
+		return;
+	}
+	device = monitor;
+	FAILS(ETIMEDOUT, PARASC_IOC_MWAIT, &wait);
+	CHECK(rests() > before);
+	CHECK(latency >= 0 && write(latency, &at_once, sizeof(at_once)) == sizeof(at_once));
+	before = rests();
+	FAILS(ETIMEDOUT, PARASC_IOC_MWAIT, &wait);
+	/* It is seen without, too. */
+	stored_to = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	a_store_is_seen(monitor);
+	CHECK(rests() == before);
+	CHECK(!close(latency));
+	FAILS(ETIMEDOUT, PARASC_IOC_MWAIT, &wait);
+	CHECK(rests() > before);
+}

@@ -26,6 +26,8 @@ void a_process_ends_with_threads_inside(void);
 void none_is_made_twice(void);
 void a_store_ends_a_wait(void);
 void a_wait_is_for_the_page_that_is_stored_to(void);
+void no_cpu_rests_that_is_to_come_back_at_once(void);
+void calls_are_made_by_the_kernel_s_own_branches(void);
 
 static struct call calls[MOST] __attribute__((unused));
 static int64_t results[MOST] __attribute__((unused));
@@ -35,6 +37,18 @@ static inline void handler(int signal)
 {
 	(void)signal;
 	handled++;
+}
+
+/* What a parameter of the module says. */
+static inline const char *parameter(const char *name)
+{
+	static char path[64], text[64];
+
+	snprintf(path, sizeof(path), "/sys/module/parasc/parameters/%s", name);
+	FILE *file = fopen(path, "r");
+
+	CHECK(file && fscanf(file, "%63s", text) == 1 && !fclose(file));
+	return text;
 }
 
 static inline void fill(unsigned int count, struct call call)

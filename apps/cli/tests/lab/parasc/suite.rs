@@ -13,12 +13,14 @@ use kumiki_parasc::{Backend, Config, CpuSet, Engine, Request, Requester};
 use kumiki_wait::{Bell, Policy, Sleep, Threshold, Waiter};
 use rustix::event::{EventfdFlags, eventfd};
 
+use super::cancelled;
+
 /// An engine of this backend; in a machine of the lab with the module it is there.
-fn engine(config: Config, backend: Backend) -> Engine {
+pub(super) fn engine(config: Config, backend: Backend) -> Engine {
     Engine::new(&Config { backend, ..config }).unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn run(requester: &mut Requester, requests: &[Request]) -> Vec<i64> {
+pub(super) fn run(requester: &mut Requester, requests: &[Request]) -> Vec<i64> {
     let mut results = vec![i64::MIN; requests.len()];
     // SAFETY: requests of this suite point to what lives in it.
     unsafe { requester.run_raw(requests, &mut results) }.unwrap();
@@ -44,6 +46,7 @@ pub(super) fn behaves(backend: Backend) {
     a_child_of_fork_goes_on(engine(Config::default(), backend));
     answers_for_another_thread(backend);
     the_c_library_asks_threads_that_wait_in_a_call(backend);
+    cancelled::a_thread_that_serves_is_cancelled(backend);
 }
 
 fn results_are_those_of_each_call(engine: Engine) {
