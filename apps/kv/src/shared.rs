@@ -54,6 +54,8 @@ pub struct Shared {
     /// The log that outlives the process.
     pub(crate) kept: Option<Arc<Kept>>,
     start: Instant,
+    /// Time from then on at which memory was last given back, ns.
+    gave_back: AtomicU64,
     password_file: Option<PathBuf>,
     password: RwLock<Option<Password>>,
     has_password: AtomicBool,
@@ -109,6 +111,7 @@ impl Shared {
             run_id: run_id(),
             kept: given.kept,
             start: Instant::now(),
+            gave_back: AtomicU64::new(0),
             password_file: given.password_file,
             password: RwLock::new(None),
             has_password: AtomicBool::new(false),
@@ -124,6 +127,20 @@ impl Shared {
     pub fn set_memory(&self, bytes: usize) {
         self.memory.store(bytes, Relaxed);
         self.shard_limit.store(self.key_memory() / self.counters.len().max(1), Relaxed);
+    }
+
+    /// True if a worker has begun to give back memory since then, of all of them.
+    pub(crate) fn was_given_back_since(&self, time: Instant) -> bool {
+        self.gave_back.load(Relaxed) > self.after_start(time)
+    }
+
+    /// A worker gives back what is free now.
+    pub(crate) fn given_back_from(&self, now: Instant) {
+        self.gave_back.fetch_max(self.after_start(now), Relaxed);
+    }
+
+    fn after_start(&self, time: Instant) -> u64 {
+        time.saturating_duration_since(self.start).as_nanos() as u64
     }
 
     /// Reads the password's file anew; one that cannot be read changes nothing.

@@ -12,6 +12,7 @@ use kumiki_sys::affinity;
 use kumiki_wait::PollBell;
 use rustix::event::epoll;
 
+use super::giving::Giving;
 use super::ours::{Ours, shard_of};
 use super::{BELL, LISTENER, Worker};
 use crate::kept::{Part, load};
@@ -99,8 +100,7 @@ pub(crate) fn begin(start: Start) -> Result<Worker> {
         closed: Vec::new(),
         count: 0,
         kept: 0,
-        most_had: 0,
-        gives_back_at: None,
+        giving: Giving::new(),
         most_kept: 0,
         memory: 0,
         followed: 0,

@@ -65,7 +65,8 @@ impl Worker {
             self.kept += client.kept;
         }
         // Before they go.
-        self.most_had = self.most_had.max(self.has());
+        let has = self.has();
+        self.giving.sees(has);
         while self.kept > self.most_kept && self.close_largest() {}
     }
 

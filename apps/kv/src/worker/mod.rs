@@ -3,6 +3,7 @@
 mod accept;
 mod begin;
 mod clients;
+mod giving;
 mod invalidate;
 mod ours;
 
@@ -17,7 +18,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::Error;
 use kumiki_resource::Manager;
-use kumiki_sys::heap;
 use kumiki_wait::PollBell;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
@@ -30,6 +30,7 @@ use crate::resp::{Limits, Out};
 use crate::shared::{Shared, now};
 
 use clients::Client;
+use giving::Giving;
 use ours::Ours;
 
 /// Bytes that are read at once.
@@ -40,9 +41,6 @@ const EVENTS: usize = 256;
 const LOOK: Duration = Duration::from_micros(20);
 /// The longest wait for what goes by the time of day, which somebody may set.
 const SECOND: Duration = Duration::from_secs(1);
-/// Bytes that are given back to the kernel once so many have become free. Less than what a worker's clients
-/// may have at the least, four times the longest word, so that what they leave is ever so much.
-const MUCH: usize = 1 << 20;
 /// Tokens of what is no connection.
 const BELL: u64 = u64::MAX;
 /// Mark of the first listener; those of others are below.
@@ -79,10 +77,7 @@ pub(crate) struct Worker {
     /// The last poll has said that the bell was rung.
     was_rung: bool,
     looked_for_idle: Instant,
-    /// The most that keys and clients have had since memory was last given back, bytes.
-    most_had: usize,
-    /// Time at which much of that, which has become free, is given back.
-    gives_back_at: Option<Instant>,
+    giving: Giving,
     /// Time at which its last wait was over. What it waits for by itself goes by this, which nobody sets, and
     /// not by the time of day, by which keys go.
     woken: Instant,
@@ -185,29 +180,6 @@ impl Worker {
         }
     }
 
-    /// Bytes that its keys and clients have.
-    fn has(&self) -> usize {
-        self.kept + self.counters().key_bytes.get() as usize
-    }
-
-    /// Gives the kernel what has become free, once that is much and a second has passed: more may
-    /// become free, or it may be needed again.
-    fn give_back(&mut self) {
-        let has = self.has();
-        self.most_had = self.most_had.max(has);
-        match self.gives_back_at {
-            Some(at) if at <= self.woken => {
-                heap::give_back();
-                (self.gives_back_at, self.most_had) = (None, has);
-            }
-            Some(_) => {}
-            None if self.most_had - has >= MUCH => {
-                self.gives_back_at = Some(self.woken + SECOND);
-            }
-            None => {}
-        }
-    }
-
     fn set_limits(&mut self) {
         let shards = self.ours.shards.len();
         self.memory = self.shared.memory.load(Relaxed);
@@ -256,7 +228,7 @@ impl Worker {
         // Nobody waits for what has expired to be noted, but it is to be flushed before long.
         let kept = self.shared.kept.as_ref();
         let notes = kept.is_some_and(|kept| kept.is_behind()).then_some(SECOND);
-        let gives = self.gives_back_at.map(|at| at.saturating_duration_since(Instant::now()));
+        let gives = self.giving.at.map(|at| at.saturating_duration_since(Instant::now()));
         let left = [goes, looks, ends, rests, notes, gives].into_iter().flatten().min();
         let left = if is_asked { Some(Duration::ZERO) } else { left };
         let left = left.and_then(|left| Timespec::try_from(left).ok());

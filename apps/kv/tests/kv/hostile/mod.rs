@@ -154,12 +154,17 @@ impl Scene {
     fn cleared(&self) -> usize {
         let start = Instant::now();
         // What a client had sent before it went may still be run, after a FLUSHALL of another one.
-        let is_empty = || {
+        let when_empty = || {
             assert_eq!(self.server.cli(&["FLUSHALL"]), "OK\n");
-            self.server.resident() <= self.rest() && self.server.cli(&["DBSIZE"]) == "(integer) 0\n"
+            let left = self.server.resident();
+            (left <= self.rest() && self.server.cli(&["DBSIZE"]) == "(integer) 0\n").then_some(left)
         };
-        while !is_empty() && start.elapsed() < PATIENCE {
-            thread::sleep(Duration::from_millis(50));
+        loop {
+            match when_empty() {
+                Some(left) => return left,
+                None if start.elapsed() < PATIENCE => thread::sleep(Duration::from_millis(50)),
+                None => break,
+            }
         }
         assert_eq!(self.server.cli(&["DBSIZE"]), "(integer) 0\n");
         self.server.resident()
