@@ -42,7 +42,7 @@ exec "@ZIG@" cc -target @ARCH@-linux-musl "$@"
 "#;
 
 /// Links with the musl that Rust's own target has. lld keeps one of functions that are alike, and writes down addresses
-/// to be put in place as a map of bits: of what one links, zig takes neither wish.
+/// to be put in place as a map of bits: zig takes neither wish.
 const LLD: &str = r#"#!/bin/sh
 case " $* " in
 *" -nostdlib "*) exec @GCC@ "$@" ;;
