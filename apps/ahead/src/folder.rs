@@ -255,7 +255,7 @@ pub(crate) struct Contents {
     pub(crate) bytes: u64,
     /// True if they were not in memory, as far as the file system tells.
     pub(crate) were_cold: bool,
-    /// It is a folder, which has none.
+    /// True for a folder, which has none.
     pub(crate) is_folder: bool,
 }
 

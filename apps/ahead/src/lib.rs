@@ -50,6 +50,7 @@ mod threads;
 mod trial;
 mod unlisted;
 mod unnumbered;
+mod unnumbered_listings;
 #[cfg(not(test))]
 mod unwind;
 mod uses;

@@ -31,14 +31,14 @@ const ENTRY_HEAD: usize = 24;
 
 /// A folder as it was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct Probed {
     pub(crate) warmth: Warmth,
     /// Its names alone are worth threads.
     pub(crate) is_large: bool,
 }
 
-impl Found {
-    const NOTHING: Self = Found { warmth: Warmth::Unknown, is_large: false };
+impl Probed {
+    const NOTHING: Self = Probed { warmth: Warmth::Unknown, is_large: false };
 }
 
 /// Calls in which the program may have slept of late.
@@ -60,9 +60,9 @@ pub(crate) enum InRead {
 }
 
 /// Tries a folder that this thread has open.
-pub(crate) fn probe(folder: BorrowedFd<'_>, slept: Slept) -> Found {
+pub(crate) fn probe(folder: BorrowedFd<'_>, slept: Slept) -> Probed {
     if is_left_alone(folder) {
-        return Found::NOTHING;
+        return Probed::NOTHING;
     }
     let (began, before) = (now(), sleeps());
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
@@ -70,7 +70,7 @@ pub(crate) fn probe(folder: BorrowedFd<'_>, slept: Slept) -> Found {
     // is about to change it.
     let open = openat(folder, c".", flags | OFlags::NOATIME, Mode::empty())
         .or_else(|_| openat(folder, c".", flags, Mode::empty()));
-    let Ok(open) = open else { return Found::NOTHING };
+    let Ok(open) = open else { return Probed::NOTHING };
     let mut buffer = [MaybeUninit::uninit(); BYTES];
     let mut entries = RawDir::new(&open, &mut buffer);
     let mut next = entries.next();
@@ -78,7 +78,7 @@ pub(crate) fn probe(folder: BorrowedFd<'_>, slept: Slept) -> Found {
     let is_listing_cold = is_slow && sleeps() != before;
     let are_names_slow = slept.in_call || is_listing_cold;
     if !are_names_slow && slept.in_read == InRead::No {
-        return Found { warmth: Warmth::Warm, is_large: false };
+        return Probed { warmth: Warmth::Warm, is_large: false };
     }
     let (mut tries, mut warmth, mut contents, mut bytes) = (0, Warmth::Unknown, Warmth::Unknown, 0);
     while let Some(Ok(entry)) = next {
@@ -104,5 +104,5 @@ pub(crate) fn probe(folder: BorrowedFd<'_>, slept: Slept) -> Found {
     if contents == Warmth::Cold || slept.in_read == InRead::Now {
         warmth = Warmth::Cold;
     }
-    Found { warmth, is_large: bytes >= LARGE }
+    Probed { warmth, is_large: bytes >= LARGE }
 }

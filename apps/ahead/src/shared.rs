@@ -10,7 +10,7 @@ use crate::inbox::Inbox;
 use crate::settings::Settings;
 use crate::table::Table;
 use crate::unlisted::Unlisted;
-use crate::unnumbered::Unnumbered;
+use crate::unnumbered_listings::UnnumberedListings;
 use crate::uses::AllUses;
 
 /// All of it. What is a count or a table begins as zeros.
@@ -27,7 +27,7 @@ pub(crate) struct Shared {
     /// Ways that the program had just gone and that took long once more, less those that did not.
     pub(crate) slow_ways: AtomicU8,
     pub(crate) unlisted: Unlisted,
-    pub(crate) unnumbered: Unnumbered,
+    pub(crate) unnumbered: UnnumberedListings,
     pub(crate) table: Table,
     pub(crate) demand: Demand,
     pub(crate) uses: AllUses,

@@ -4,7 +4,7 @@
 
 use std::ffi::{CStr, c_char, c_int};
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use rustix::fs::CWD;
 
@@ -47,22 +47,6 @@ impl<'path> At<'path> {
     }
 }
 
-/// Listings without numbers, and the folder that the program opened last of those that such a listing has.
-#[derive(Debug)]
-pub(crate) struct Unnumbered {
-    /// One once there was one.
-    some: AtomicU8,
-    /// Keys by its number and by its name. Two threads may mix them up: then one visit is counted for another folder.
-    folder: AtomicU64,
-    named: AtomicU64,
-}
-
-impl Unnumbered {
-    pub(crate) fn are_listed(&self) {
-        self.some.store(1, Ordering::Relaxed);
-    }
-}
-
 /// Finds a file that the program has come to by this path, and the key by which it stands in the table.
 pub(crate) fn find<'shared>(
     shared: &'shared Shared,
@@ -72,14 +56,13 @@ pub(crate) fn find<'shared>(
     if let Some(place) = shared.table.find(key) {
         return Some((key, place));
     }
-    if shared.unnumbered.some.load(Ordering::Relaxed) == 0 {
+    if !shared.unnumbered.are_some() {
         return None;
     }
     let named = named(shared, at)?;
     let place = shared.table.find(named)?;
     if place.flags() & FOLDER != 0 {
-        shared.unnumbered.folder.store(key.as_number(), Ordering::Relaxed);
-        shared.unnumbered.named.store(named.as_number(), Ordering::Relaxed);
+        shared.unnumbered.is_opened(key, named);
     }
     Some((named, place))
 }
@@ -87,13 +70,9 @@ pub(crate) fn find<'shared>(
 /// The key by which a folder stands in the table that the program is about to read: where that is by its name, it has just opened
 /// it by that, or this is its path.
 pub(crate) fn key_of_visited(shared: &Shared, key: Key, at: At<'_>) -> Key {
-    let unnumbered = &shared.unnumbered;
-    if let Some((found, _)) = find(shared, key, at) {
-        return found;
-    }
-    match unnumbered.folder.load(Ordering::Relaxed) == key.as_number() {
-        true => Key::of_number(unnumbered.named.load(Ordering::Relaxed)).unwrap_or(key),
-        false => key,
+    match find(shared, key, at) {
+        Some((found, _)) => found,
+        None => shared.unnumbered.named(key).unwrap_or(key),
     }
 }
 

@@ -233,7 +233,7 @@ pub(crate) struct AllUses([Uses; FOLDERS]);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
     Looked,
-    /// The same; that it is a folder the listing may not have told.
+    /// Looked at, and a folder, which the listing may not have told.
     LookedAtFolder,
     Opened,
 }

@@ -12,7 +12,7 @@ pub(super) const KUMIKI: u64 = 16 * MB;
 /// One file for any Linux, with musl in it. 12 MB were asked for: 11.6 of 16.9 are code, of which no crate but Rust's
 /// `core` has a tenth, and 2.2 are tables by which a panic is caught.
 pub(super) const KUMIKI_STATIC: u64 = 17 * MB;
-/// The same where zig links, which leaves in what is alike, and all addresses.
+/// Bound where zig links, which leaves in what is alike, and all addresses.
 pub(super) const KUMIKI_ZIG: u64 = 18 * MB;
 pub(super) const AGENT: u64 = 2 * MB;
 pub(super) const AB_STATIC: u64 = 3 * MB;

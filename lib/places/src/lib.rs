@@ -44,7 +44,7 @@ mod client;
 mod control;
 mod place;
 
-use kumiki_places_wire::{error, line, part, reference, refused, relay, transport};
+use kumiki_places_wire::{error, lease, line, part, reference, refused, relay, transport};
 
 pub use kumiki_places_wire::{durable, wire};
 

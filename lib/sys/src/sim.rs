@@ -170,7 +170,7 @@ fn real_work(ns: u64) {
     multiply(ns * per_us / 1000);
 }
 
-/// So many multiplications, each of the last one's product, also from one call to the next: a processor
+/// Multiplies so many times, each time the last product, also from one call to the next: a processor
 /// would begin the next call's while this one's end, and each would seem to take two thirds of its time.
 fn multiply(steps: u64) {
     thread_local!(static LAST: Cell<u64> = const { Cell::new(3) });

@@ -10,7 +10,7 @@ use crate::real;
 use crate::unnumbered::At;
 use crate::watch::{self, Call, Found};
 
-/// Which file it is, where a call has written what it found.
+/// Identity of a file, where a call has written what it found.
 pub(super) trait Identified {
     fn found(&self) -> Found;
 }

@@ -262,7 +262,7 @@ impl Known {
         self.names.set_kind(position, kind);
     }
 
-    /// Whether a name is a folder that the listing tells nothing of: by what the program has found, or by what is asked ahead. None
+    /// Tells of a name of which the listing does not if it is a folder: by what the program has found, or by what is asked ahead. None
     /// while that is to come.
     fn is_folder(&self, shared: &Shared, number: Number, flags: u64) -> Option<bool> {
         if flags & (table::FOLDER | table::TOUCHED) != 0 {

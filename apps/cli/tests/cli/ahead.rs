@@ -146,7 +146,7 @@ int main(int count, char **words)
 	printf("%ld\n", files);
 	fflush(stdout);
 	if (getenv("PAUSE"))
-		sleep(5);
+		getchar();
 	return 5;
 }
 "#;
@@ -199,15 +199,17 @@ fn after_a_while_what_watches_a_static_program_holds_nothing_open() {
     let folders = ["a", "b", "c"].map(|name| tree.path().join(name));
     let mut command = home.start(&["ahead", "--"]);
     command.arg(program).args(folders).env("PAUSE", "1");
-    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    // It goes on until its input ends.
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert_eq!(line, "60\n");
-    let is_closed = (0..40).any(|_| {
+    let is_closed = (0..600).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(100));
         open_below(tree.path()) == 0
     });
     assert!(is_closed && child.try_wait().unwrap().is_none(), "it holds folders open");
+    drop(child.stdin.take());
     assert_eq!(child.wait().unwrap().code(), Some(5));
 }
 

@@ -9,10 +9,10 @@ use super::{SECOND, Worker};
 /// Bytes that are given back to the kernel once so many have become free. Less than what a worker's clients
 /// may have at the least, four times the longest word, so that what they leave is ever so much.
 const MUCH: usize = 1 << 20;
-/// Of its time a worker gives back for one part in so many, at most.
+/// A worker gives back for one part in so many of its time, at most.
 const SHARE: u32 = 100;
 
-/// How far a worker is with it.
+/// State of a worker in giving back.
 #[derive(Debug)]
 pub(super) struct Giving {
     /// The most that keys and clients have had since it was last done, bytes.

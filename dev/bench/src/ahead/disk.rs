@@ -12,10 +12,8 @@ use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
 use super::SlowFolder;
-use super::served::{IMAGE, SERVES, apart};
-
-/// Size of the file system; what is not written takes no room.
-pub(super) const BYTES: u64 = 2 << 30;
+use super::image::{BYTES, IMAGE, ran};
+use super::served::{SERVES, apart};
 
 /// The process that serves it, until its input ends.
 struct Server {
@@ -69,7 +67,7 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    /// One that is served by this command.
+    /// Makes one that this command serves.
     pub(super) fn new(server: Command) -> Result<Self> {
         apart()?;
         let folder = tempfile::tempdir()?;
@@ -120,14 +118,6 @@ impl Drop for Disk {
         let _ = self.server.answer(Duration::ZERO);
         let _ = self.unmount();
     }
-}
-
-/// Runs a command that must succeed.
-pub(super) fn ran(command: &mut Command) -> Result<()> {
-    let output = command.output().with_context(|| format!("{command:?}"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{command:?}: {}: {said}", output.status);
-    Ok(())
 }
 
 /// Fills a folder with files of 500 bytes to 12 KiB, 30 in each of some folders, in three levels.

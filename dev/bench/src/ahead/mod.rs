@@ -2,6 +2,7 @@
 //! fresh mount: those that it is for, those whose next call cannot be guessed, and all of them with all in memory.
 
 mod disk;
+mod image;
 mod remote;
 mod served;
 
@@ -14,8 +15,9 @@ use anyhow::{Context, Result, ensure};
 use kumiki_measure::bench::Row;
 
 use crate::run::median_of;
-use disk::{Disk, fill, ran};
-use remote::Remote;
+use disk::{Disk, fill};
+use image::ran;
+use remote::SshFolder;
 pub(crate) use served::{WORD, serve};
 
 /// Runs of each, in turns.
@@ -134,7 +136,7 @@ pub(crate) fn rows(only: &[&str]) -> Result<Vec<Row>> {
     let mut remote = None;
     for case in REMOTE_CASES.iter().filter(is_wanted) {
         if remote.is_none() {
-            remote = Some(Remote::new()?);
+            remote = Some(SshFolder::new()?);
         }
         if let Some(remote) = &mut remote {
             measure(remote, &library, case, REMOTE_US, &mut rows)?;

@@ -11,7 +11,8 @@ use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
 use super::SlowFolder;
-use super::disk::{fill, ran};
+use super::disk::fill;
+use super::image::ran;
 
 const SERVER: &str = "/usr/lib/openssh/sftp-server";
 const FILES: usize = 900;
@@ -26,19 +27,19 @@ struct Session {
 }
 
 /// The folder that is served, and where it is mounted.
-pub(super) struct Remote {
+pub(super) struct SshFolder {
     folder: TempDir,
     session: Option<Session>,
 }
 
-impl Remote {
+impl SshFolder {
     pub(super) fn new() -> Result<Self> {
         let folder = tempfile::tempdir()?;
         for name in ["served/tree", "mnt"] {
             std::fs::create_dir_all(folder.path().join(name))?;
         }
         fill(&folder.path().join("served/tree"), FILES)?;
-        Ok(Remote { folder, session: None })
+        Ok(SshFolder { folder, session: None })
     }
 
     fn end(&mut self) -> Result<()> {
@@ -52,7 +53,7 @@ impl Remote {
     }
 }
 
-impl SlowFolder for Remote {
+impl SlowFolder for SshFolder {
     fn path(&self) -> PathBuf {
         self.folder.path().join("mnt")
     }
@@ -70,7 +71,7 @@ impl SlowFolder for Remote {
     }
 }
 
-impl Drop for Remote {
+impl Drop for SshFolder {
     fn drop(&mut self) {
         let _ = self.end();
     }

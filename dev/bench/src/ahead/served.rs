@@ -21,13 +21,12 @@ use fuser::{
     ReplyEntry, ReplyOpen, ReplyWrite, Request, WriteFlags,
 };
 
-use super::disk::{BYTES, ran};
+use super::image::{BYTES, IMAGE, ran};
 
 /// First word of its command line; it works in the folder of the image.
 pub(crate) const WORD: &str = "ahead-disk";
 /// Its line, with the loop device; and each of its answers.
 pub(super) const SERVES: &str = "serves ";
-pub(super) const IMAGE: &str = "image";
 /// Requests that may be under way.
 const REQUESTS: u16 = 128;
 const NAME: &str = "disk";

@@ -103,7 +103,7 @@ fn serve(mut call: impl FnMut(), mut batch: impl FnMut()) -> Result<()> {
     })
 }
 
-/// By calls that run once or are said to be unknown; by a connection of their own, or by the server.
+/// Calls that run once or are said to be unknown; by a connection of their own, or by the server.
 pub(crate) fn kumiki(pair: Pair, own: bool) -> Result<()> {
     pair.bind_helper()?;
     let engine = Engine::start()?;

@@ -108,7 +108,7 @@ impl Tools {
         if self.links_alike_once() { format!("ld-{}", self.arch.name()) } else { self.compiler() }
     }
 
-    /// Whether the linker leaves out what zig does not: programs are smaller.
+    /// True where the linker leaves out what zig does not: programs are smaller.
     pub(super) fn links_alike_once(&self) -> bool {
         self.lld.is_some()
     }

@@ -5,83 +5,21 @@
 //! answer is asked again by NATS, under the same lease and serials, so that it runs once, whichever way it came.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::client::Inner;
 use crate::client::sending::{Failure, PATIENCE, Tried, is_of_lease};
-use crate::client::session::{Held, Session};
+use crate::lease::{Held, Session};
 use crate::transport::direct::{ADMISSION, dial};
 use crate::transport::near::{Near, Sent};
 use crate::wire::{self, DirectOffer, Operation, Reply, Why};
 
 /// Shortest and longest pause before another try.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(30));
-
-/// A session's own connection, if it has one.
-#[derive(Default)]
-pub(crate) struct DirectRoad {
-    state: Mutex<RoadState>,
-    /// There is another lease, and so a place that answers: whoever waits before another try waits no more.
-    again: Arc<Notify>,
-}
-
-#[derive(Default)]
-struct RoadState {
-    /// A task looks for one.
-    is_sought: bool,
-    /// The lease under which it was last looked for.
-    tried: Option<Held>,
-    /// The lease under which the place has said that there is none to be had.
-    none_for: Option<Held>,
-    /// The connection, and the place's life.
-    up: Option<(u64, Arc<Near>)>,
-    /// Reason for which there was none when one was last looked for.
-    why: Option<String>,
-}
-
-impl DirectRoad {
-    fn state(&self) -> MutexGuard<'_, RoadState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The connection, if there is one to this life of the place; with 0 to whichever there is.
-    pub(crate) fn at(&self, life: u64) -> Option<Arc<Near>> {
-        let state = self.state();
-        let (its, near) = state.up.as_ref()?;
-        (life == 0 || *its == life).then_some(near).filter(|near| !near.has_ended()).cloned()
-    }
-
-    /// True once for who is to look for one.
-    fn begins(&self, lease: Held) -> bool {
-        let mut state = self.state();
-        if state.is_sought {
-            if state.tried != Some(lease) {
-                self.again.notify_one();
-            }
-            return false;
-        }
-        state.is_sought = state.none_for != Some(lease);
-        state.is_sought
-    }
-
-    /// Nobody looks for one any more, under this lease.
-    fn rests(&self, none_for: Option<Held>) {
-        let mut state = self.state();
-        *state = RoadState { none_for, ..RoadState::default() };
-    }
-
-    /// Reason for which there is none, where one was looked for.
-    pub(crate) fn why_not(&self) -> Option<String> {
-        let state = self.state();
-        let is_up = state.up.as_ref().is_some_and(|(_, near)| !near.has_ended());
-        state.why.clone().filter(|_| !is_up)
-    }
-}
 
 /// Reason for which there is no connection.
 enum Without {
@@ -157,10 +95,7 @@ impl Inner {
             }
         }
         let near = Arc::new(dial(&offer).await.map_err(Without::Now)?);
-        {
-            let mut state = session.direct.state();
-            (state.up, state.why) = (Some((life, Arc::clone(&near))), None);
-        }
+        session.direct.is_there(life, Arc::clone(&near));
         kumiki_sys::event!(place = %session.place, at = %offer.address, "own connection is there");
         Ok((near, again))
     }
@@ -174,15 +109,13 @@ async fn seek(inner: Weak<Inner>, session: Weak<Session>) {
         let wait = {
             let (Some(inner), Some(session)) = (inner.upgrade(), session.upgrade()) else { return };
             let Some(lease) = session.lease() else { return session.direct.rests(None) };
-            session.direct.state().tried = Some(lease);
-            wanted = Arc::clone(&session.direct.again);
+            wanted = session.direct.tries(lease);
             match inner.admitted(&session, lease).await {
                 Ok((near, again)) => Some((near.ended(), near.answers(), again)),
                 Err(Without::None) => return session.direct.rests(Some(lease)),
                 Err(Without::Now(why)) => {
-                    let former = session.direct.state().why.replace(why.clone());
                     // Said once, however often it is tried.
-                    if former.as_ref() != Some(&why) {
+                    if session.direct.fails(&why) {
                         kumiki_sys::event!(place = %session.place, %why, "no own connection: calls go by NATS");
                     }
                     None

@@ -4,7 +4,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::client::Inner;
 use crate::client::sending::{Failure, MOST_PATIENCE, PATIENCE, Present, RETURN, Tried, is};
-use crate::client::session::{Held, Session};
+use crate::lease::{Held, Session};
 use crate::wire::secret;
 use crate::wire::{self, Granted, Operation, Reply, Why};
 
@@ -77,7 +77,7 @@ impl Inner {
                         .iter()
                         .any(|one| is(one, Why::NoLease) || is(one, Why::OtherLife));
                     if !ended {
-                        session.heard(true);
+                        session.heard();
                         return Ok(held);
                     }
                     session.forget(held);

@@ -15,7 +15,6 @@ pub(crate) mod once;
 #[cfg(feature = "run")]
 pub mod program;
 pub(crate) mod sending;
-pub(crate) mod session;
 pub(crate) mod taking;
 
 use std::collections::HashMap;
@@ -32,8 +31,8 @@ use tokio::sync::{Notify, watch};
 
 use crate::client::loads::Loads;
 use crate::client::named::Names;
-use crate::client::session::Session;
 use crate::error::{Error, Result};
+use crate::lease::Session;
 use crate::part::{Part, Portable};
 use crate::reference::Reference;
 use crate::transport::nats::{Link, Nats};

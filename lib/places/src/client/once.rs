@@ -41,7 +41,7 @@ use crate::client::greeting::stale;
 use crate::client::sending::{
     Failure, MOST_PATIENCE, PATIENCE, Present, RETURN, Tried, is, is_of_lease, meant, unknown,
 };
-use crate::client::session::{Held, Session};
+use crate::lease::{Held, Session};
 use crate::wire::batch::{self, Known};
 use crate::wire::{self, Operation, Outcome, Reply, Why};
 
@@ -167,7 +167,7 @@ impl Inner {
             sent |= !matches!(tried, Tried::Nobody);
             match tried {
                 Tried::Answered(Reply { life: its, answers: outcomes }) => {
-                    session.heard(true);
+                    session.heard();
                     nobody = None;
                     match whole(&outcomes, count) {
                         None => (),
@@ -263,7 +263,7 @@ impl Inner {
                     tokio::time::sleep(if durable { soon(since) } else { RETURN }).await;
                 }
                 Tried::Silent if Instant::now() >= deadline => {
-                    session.heard(false);
+                    session.doubts();
                     return Err(unknown("it was sent, and no answer has come in time"));
                 }
                 Tried::Silent => {

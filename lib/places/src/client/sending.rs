@@ -7,9 +7,9 @@ use bytes::Bytes;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::client::absent::absent;
-use crate::client::session::{Held, Session};
 use crate::client::{Inner, Way};
 use crate::error::Error;
+use crate::lease::{Held, Session};
 use crate::transport::denied::Doing;
 use crate::transport::nats::refused;
 use crate::transport::near::Sent;

@@ -5,7 +5,6 @@ pub(crate) mod allow;
 pub(crate) mod allow_file;
 pub(crate) mod batch_site;
 pub(crate) mod blocked;
-pub(crate) mod direct;
 pub(crate) mod here;
 #[cfg(feature = "run")]
 pub(crate) mod keep;
@@ -20,7 +19,6 @@ pub(crate) mod line_site;
 mod million;
 pub(crate) mod moved_ids;
 pub(crate) mod parts;
-pub(crate) mod permission;
 pub(crate) mod post;
 pub(crate) mod ready;
 pub(crate) mod rivals;

@@ -14,8 +14,8 @@ use crate::error::{Error, Result};
 use crate::place::keeping::{fits, is_here, kinds, loaded};
 use crate::place::lease::Lease;
 use crate::place::parts::{DurableFunctions, Parts};
-use crate::place::permission::may_serve;
 use crate::place::serve::Server;
+use crate::transport::permission::may_serve;
 
 /// Looks at a folder that another process writes, of which one may read a file that has just gone, say.
 const LOOKS: usize = 10;

@@ -13,10 +13,10 @@ use tokio::time::{Interval, MissedTickBehavior};
 use crate::durable::leaving::Leaving;
 use crate::place::allow::Allow;
 use crate::place::blocked::{Awaited, Finished, Threads};
-use crate::place::direct::Direct;
 use crate::place::keeping::Keeping;
 use crate::place::lease::{Before, Lease, LeasePool, is_use};
 use crate::place::parts::{Handled, Parts, answer, refused};
+use crate::transport::direct::Direct;
 use crate::wire::busy::Busy;
 use crate::wire::changes::{Changes, HOLDS, Heard, Watching};
 use crate::wire::{self, MOST_OPERATIONS, Operation, Outcome, Page, Refusal, Reply, Request, Why};
@@ -409,7 +409,7 @@ impl Site {
             }
             Operation::Leave { ticket, step } => self.leave(*ticket, step, room),
             Operation::Direct => match &self.direct {
-                Some(direct) => direct.offer(),
+                Some(direct) => answer(&direct.offer()?),
                 None => {
                     let text = format!("{} listens to nobody but its NATS server", self.name);
                     Err(Refusal::new(Why::NotAllowed, text))

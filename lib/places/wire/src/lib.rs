@@ -8,7 +8,7 @@
 //!   NATS, sockets,         lane, in memory
 //!   memory, stdio             |
 //!      |                      |
-//!   relay: places of another kernel, by one stream
+//!   relay: places of another kernel, by one stream     lease: what a client has of a place
 //! ```
 #![forbid(unsafe_code)]
 
@@ -16,6 +16,8 @@
 pub mod durable;
 #[doc(hidden)]
 pub mod error;
+#[doc(hidden)]
+pub mod lease;
 #[doc(hidden)]
 pub mod line;
 #[doc(hidden)]

@@ -10,6 +10,7 @@ pub mod memory;
 pub mod nats;
 pub mod near;
 pub mod passed;
+pub mod permission;
 pub mod secret;
 pub mod sockets;
 pub mod stdio;

@@ -95,7 +95,7 @@ impl Near {
         self.most
     }
 
-    /// Whether a request was answered by it; it may be asked when the connection has gone.
+    /// True once a request was answered by it; it may be asked when the connection has gone.
     pub fn answers(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.has_answered)
     }

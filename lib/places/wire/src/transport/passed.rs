@@ -35,7 +35,7 @@ pub fn head_of(head: [u8; HEAD]) -> io::Result<(u64, usize)> {
     head_within(head, LIMIT)
 }
 
-/// The same of a frame whose message has so many bytes at most.
+/// Reads the head of a frame whose message has so many bytes at most.
 pub fn head_within(head: [u8; HEAD], most: usize) -> io::Result<(u64, usize)> {
     let [n0, n1, n2, n3, n4, n5, n6, n7, length @ ..] = head;
     let length = u32::from_le_bytes(length) as usize;

@@ -77,7 +77,7 @@ pub async fn read(from: &mut (impl AsyncReadExt + Unpin)) -> io::Result<Option<(
     read_within(from, LIMIT).await
 }
 
-/// The same, whose message has so many bytes at most.
+/// Reads one whose message has so many bytes at most.
 pub async fn read_within(
     from: &mut (impl AsyncReadExt + Unpin),
     most: usize,

@@ -250,7 +250,7 @@ pub struct Granted {
     pub durable: bool,
 }
 
-/// Where a place listens to a client that has asked by NATS, and how they know each other.
+/// Address at which a place listens to a client that has asked by NATS, and how they know each other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirectOffer {
     /// Address and port.

@@ -15,6 +15,7 @@
 mod admit;
 mod dial;
 mod key;
+mod listen;
 mod tokens;
 
 use std::io;
@@ -26,6 +27,7 @@ use tokio::net::TcpStream;
 pub use admit::{AdmittedReader, AdmittedWriter, admit};
 pub use dial::dial;
 pub use key::PlaceKey;
+pub use listen::{Back, Direct, Letter, ListenAt};
 pub use tokens::{TOKEN, Tokens};
 
 /// Number of frames with a token, and of the empty one that answers the first of them.

@@ -1,27 +1,28 @@
 //! A client's side of its lease at one place: serials, and which answers it has not seen.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::client::direct::DirectRoad;
 use crate::error::Result;
+use crate::lease::{DirectRoad, Held};
 use crate::transport::near::Near;
-use crate::wire::{Granted, MOST_OPEN, SUBJECT, subject_of};
+use crate::wire::{MOST_OPEN, SUBJECT, subject_of};
 
 /// Serials behind which a request is one that takes long, and is named by itself.
 const RECENT: u64 = 1024;
 
 /// Client's view of one place.
-pub(crate) struct Session {
-    pub(crate) place: Arc<str>,
+pub struct Session {
+    pub place: Arc<str>,
     state: Mutex<SessionState>,
     /// Held while a lease is asked for: one is enough.
-    pub(crate) greeting: tokio::sync::Mutex<()>,
+    pub greeting: tokio::sync::Mutex<()>,
     /// The connection to a place at a socket.
     near: tokio::sync::Mutex<Option<Arc<Near>>>,
     /// A connection of its own to a place behind a NATS server.
-    pub(crate) direct: DirectRoad,
+    pub direct: DirectRoad,
 }
 
 #[derive(Debug)]
@@ -37,22 +38,21 @@ struct SessionState {
     used: Instant,
 }
 
-/// A lease, as its client has it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Held {
-    pub(crate) granted: Granted,
-    pub(crate) key: u64,
-}
-
 /// Serials of a request that is under way.
-pub(crate) struct Ticket {
+pub struct Ticket {
     session: Arc<Session>,
     first: u64,
     count: u64,
 }
 
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
 impl Session {
-    pub(crate) fn new(place: &str) -> Session {
+    pub fn new(place: &str) -> Session {
         let state = SessionState {
             lease: None,
             doubted: false,
@@ -74,7 +74,7 @@ impl Session {
     }
 
     /// The connection to the place's socket, made anew if it has ended; none if nobody is there.
-    pub(crate) async fn near(&self) -> Result<Option<Arc<Near>>> {
+    pub async fn near(&self) -> Result<Option<Arc<Near>>> {
         let mut near = self.near.lock().await;
         if let Some(near) = near.as_ref().filter(|near| !near.has_ended()) {
             return Ok(Some(Arc::clone(near)));
@@ -84,41 +84,46 @@ impl Session {
     }
 
     /// The subject of this life of the place; of 0 that of whichever there is.
-    pub(crate) fn subject(&self, life: u64) -> String {
+    pub fn subject(&self, life: u64) -> String {
         match life {
             0 => format!("{SUBJECT}{}", self.place),
             life => subject_of(&self.place, life),
         }
     }
 
-    pub(crate) fn lease(&self) -> Option<Held> {
+    pub fn lease(&self) -> Option<Held> {
         self.state().lease
     }
 
     /// The lease, if it is of this life of the place, or of any with 0.
-    pub(crate) fn lease_at(&self, life: u64) -> Option<Held> {
+    pub fn lease_at(&self, life: u64) -> Option<Held> {
         self.lease().filter(|lease| life == 0 || lease.granted.life == life)
     }
 
-    pub(crate) fn set_lease(&self, lease: Held) {
+    pub fn set_lease(&self, lease: Held) {
         let mut state = self.state();
         state.lease = Some(lease);
         state.doubted = false;
         state.used = Instant::now();
     }
 
-    /// Notes whether the place has answered: of one that has not, it is asked whether it is there before anything that has
-    /// an effect is sent to it.
-    pub(crate) fn heard(&self, answered: bool) {
-        self.state().doubted = !answered;
+    /// Notes that the place has answered.
+    pub fn heard(&self) {
+        self.state().doubted = false;
     }
 
-    pub(crate) fn is_doubted(&self) -> bool {
+    /// Notes that the place has not answered: it is asked whether it is there before anything that has an effect is sent
+    /// to it.
+    pub fn doubts(&self) {
+        self.state().doubted = true;
+    }
+
+    pub fn is_doubted(&self) -> bool {
         self.state().doubted
     }
 
     /// Forgets a lease that has ended, unless there is another one by now.
-    pub(crate) fn forget(&self, lease: Held) {
+    pub fn forget(&self, lease: Held) {
         let mut state = self.state();
         if state.lease == Some(lease) {
             state.lease = None;
@@ -126,7 +131,7 @@ impl Session {
     }
 
     /// Takes serials for so many operations.
-    pub(crate) fn take(self: &Arc<Self>, count: usize) -> Ticket {
+    pub fn take(self: &Arc<Self>, count: usize) -> Ticket {
         let mut state = self.state();
         let (first, count) = (state.next, count as u64);
         state.next += count;
@@ -138,7 +143,7 @@ impl Session {
 
     /// The serial before which all answers have been seen, for a request that leaves now, but those of the ranges
     /// beside it, which are of requests that take long.
-    pub(crate) fn unseen(&self) -> (u64, Vec<(u64, u64)>) {
+    pub fn unseen(&self) -> (u64, Vec<(u64, u64)>) {
         let mut state = self.state();
         state.used = Instant::now();
         let old = state.next.saturating_sub(RECENT);
@@ -152,15 +157,24 @@ impl Session {
     }
 
     /// The lease, if it was not used for so long.
-    pub(crate) fn idle(&self, most: Duration) -> Option<Held> {
+    pub fn idle(&self, most: Duration) -> Option<Held> {
         let state = self.state();
         state.lease.filter(|_| state.used.elapsed() >= most)
     }
 }
 
+impl fmt::Debug for Ticket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ticket")
+            .field("first", &self.first)
+            .field("count", &self.count)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Ticket {
     /// Its serials.
-    pub(crate) fn serials(&self) -> std::ops::Range<u64> {
+    pub fn serials(&self) -> std::ops::Range<u64> {
         self.first..self.first + self.count
     }
 }

@@ -3,6 +3,7 @@
 //! What comes by one is answered as if NATS had brought it: the place's own loop takes both in turns. A stranger who connects
 //! gets no further than a greeting, and no more of them are greeted at a time than [`MOST_GREETINGS`].
 
+use std::fmt;
 use std::net::{SocketAddr, TcpListener as StdListener};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,13 +17,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{timeout, timeout_at};
 
 use crate::error::{Error, Result};
-use crate::place::parts::answer;
-use crate::place::site::LOOK;
+use crate::refused::Why;
 use crate::transport::direct::{ADMISSION, AdmittedWriter, GREETING, PlaceKey, Tokens, admit};
 use crate::transport::passed::frame;
 use crate::transport::sockets;
 use crate::wire::busy::Busy;
-use crate::wire::{DirectOffer, Outcome, Refusal, Why};
+use crate::wire::{DirectOffer, Refusal};
 
 /// Clients of one place with connections of their own, at most; others stay with NATS.
 const MOST_CLIENTS: usize = 1024;
@@ -34,19 +34,21 @@ const REQUESTS: usize = 64;
 const MOST_OF_ONE: usize = 256;
 /// Bytes of replies that leave together, about.
 const TOGETHER: usize = 64 << 10;
+/// Pause where a connection cannot be accepted.
+const PAUSE: Duration = Duration::from_millis(50);
 /// Time in which a client is to take what is written to it.
 const TAKING: Duration = Duration::from_secs(10);
 
 /// Address at which a place listens, and the one by which clients reach it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ListenAt {
-    pub(crate) at: SocketAddr,
-    pub(crate) reached: Option<SocketAddr>,
+pub struct ListenAt {
+    pub at: SocketAddr,
+    pub reached: Option<SocketAddr>,
 }
 
 impl ListenAt {
-    /// The same for the place of this number among those of a server: each has a port of its own.
-    pub(crate) fn of(self, number: usize) -> Result<ListenAt> {
+    /// Gives that of the place of this number among those of a server: each has a port of its own.
+    pub fn of(self, number: usize) -> Result<ListenAt> {
         let next = |address: SocketAddr| -> Result<SocketAddr> {
             let port = match address.port() {
                 0 => Some(0),
@@ -66,21 +68,36 @@ fn failed(at: SocketAddr, why: impl ToString) -> Error {
 }
 
 /// A request that has come, by whichever way.
-pub(crate) struct Letter {
-    pub(crate) payload: Bytes,
-    pub(crate) back: Back,
+pub struct Letter {
+    pub payload: Bytes,
+    pub back: Back,
 }
 
 /// A reply's way back.
-pub(crate) enum Back {
+pub enum Back {
     Nats(Box<service::Request>),
     /// The request's number, and room for its reply.
     Direct(u64, OwnedPermit<(u64, Bytes)>),
 }
 
+impl fmt::Debug for Letter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Letter").field("bytes", &self.payload.len()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Back {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Back::Nats(_) => f.write_str("Nats"),
+            Back::Direct(number, _) => write!(f, "Direct({number})"),
+        }
+    }
+}
+
 impl Back {
     /// Sends the reply. Who does not hear it asks again.
-    pub(crate) async fn respond(self, reply: Bytes) {
+    pub async fn respond(self, reply: Bytes) {
         match self {
             Back::Nats(request) => _ = request.respond(Ok(reply)).await,
             Back::Direct(number, room) => _ = room.send((number, reply)),
@@ -89,7 +106,7 @@ impl Back {
 }
 
 /// A place that listens.
-pub(crate) struct Direct {
+pub struct Direct {
     address: SocketAddr,
     key: PlaceKey,
     tokens: Tokens,
@@ -100,9 +117,15 @@ pub(crate) struct Direct {
     busy: Arc<Busy>,
 }
 
+impl fmt::Debug for Direct {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Direct").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
 impl Direct {
     /// Listens; what comes is to be answered from the queue that it gives.
-    pub(crate) fn open(
+    pub fn open(
         listen: ListenAt,
         (most, holds): (usize, Duration),
         busy: Arc<Busy>,
@@ -132,13 +155,13 @@ impl Direct {
         Ok((direct, come))
     }
 
-    /// What a client is told that has asked for a connection.
-    pub(crate) fn offer(&self) -> Outcome {
+    /// Offers a connection to a client that has asked for one.
+    pub fn offer(&self) -> Result<DirectOffer, Refusal> {
         let token = self.tokens.give(Instant::now());
         let token = token.map_err(|error| Refusal::new(Why::Kind, error.to_string()))?;
         let holds_ms = u64::try_from(self.holds.as_millis()).unwrap_or(u64::MAX);
         let (address, key) = (self.address.to_string(), self.key.public().clone());
-        answer(&DirectOffer { address, key, token, holds_ms, most: self.most as u64 })
+        Ok(DirectOffer { address, key, token, holds_ms, most: self.most as u64 })
     }
 
     /// Lets clients in until the place ends.
@@ -164,7 +187,7 @@ impl Direct {
                     });
                 }
                 // No descriptor is left, say.
-                _ => tokio::time::sleep(LOOK).await,
+                _ => tokio::time::sleep(PAUSE).await,
             }
         }
     }

@@ -17,7 +17,7 @@ const LONGEST: Duration = Duration::from_secs(2);
 const SOON: Duration = Duration::from_millis(50);
 
 /// Subjects that a place of this name and life must be let use, and how.
-pub(crate) fn needed(name: &str, life: u64) -> [(Doing, String); 4] {
+pub fn needed(name: &str, life: u64) -> [(Doing, String); 4] {
     let beats = format!("{BEATS}{name}");
     [
         (Doing::Subscribe, format!("{SUBJECT}{name}")),
@@ -31,7 +31,7 @@ pub(crate) fn needed(name: &str, life: u64) -> [(Doing, String); 4] {
 ///
 /// # Errors
 /// [`Error::Connect`]; [`Error::Nats`], with what the server denies.
-pub(crate) async fn may_serve(nats: &Nats, name: &str) -> Result<()> {
+pub async fn may_serve(nats: &Nats, name: &str) -> Result<()> {
     const WHAT: &str = "asking whether a place may be served here";
     let failed = |why: async_nats::Error| Error::Nats { what: WHAT, why: why.to_string() };
     let (client, mut link) = nats.connect(name).await?;
