@@ -81,7 +81,9 @@ mod tests {
     /// Words of a source whose processes end with the bench.
     const END: [&str; 3] = ["with_us(", "on_cpu(", "end_with_parent("];
     /// Sources whose processes end otherwise, and by what.
-    const OTHERWISE: [(&str, &str); 6] = [
+    const OTHERWISE: [(&str, &str); 8] = [
+        ("bench/src/ahead/disk.rs", "the disk's server ends with its standard input"),
+        ("bench/src/ahead/remote.rs", "both ends of sshfs end with the pipes between them"),
         ("bench/src/resource/paper.rs", "a program that ends at once"),
         ("bench/src/resource/process/parent.rs", "a program that ends at once"),
         ("bench/src/servers/multiget.rs", "it ends with its standard input"),
