@@ -1,5 +1,10 @@
 //! Help, man pages and completions: all of the one definition.
 
+use std::fs;
+use std::path::Path;
+
+use glob::Pattern;
+
 use crate::common::{Home, entries};
 
 const VERBS: [&[&str]; 25] = [
@@ -67,6 +72,19 @@ fn shells_complete_every_verb() {
     home.refuses(&["completions", "csh"], &["csh", "bash", "fish", "zsh"]);
 }
 
+/// What Debian's packages are made of: the file that says so, and a pattern of it.
+fn installed() -> Vec<(String, Pattern)> {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../debian"));
+    let mut all = Vec::new();
+    for name in entries(folder).into_iter().filter(|name| name.ends_with(".install")) {
+        for line in fs::read_to_string(folder.join(&name)).unwrap().lines() {
+            let what = line.split(' ').next().unwrap();
+            all.push((name.clone(), Pattern::new(what).unwrap()));
+        }
+    }
+    all
+}
+
 #[test]
 fn every_verb_has_a_man_page() {
     let home = Home::new();
@@ -80,6 +98,12 @@ fn every_verb_has_a_man_page() {
     for verb in VERBS {
         let name = format!("kumiki-{}.1", verb.join("-"));
         assert!(pages.contains(&name), "{name} in {pages:?}");
+    }
+    for page in &pages {
+        let path = format!("usr/share/man/man1/{page}");
+        let of = installed().into_iter().filter(|(_, pattern)| pattern.matches(&path));
+        let of: Vec<_> = of.map(|(package, _)| package).collect();
+        assert_eq!(of, ["kumiki.install"], "{page}: what dpkg-buildpackage does not find ends it");
     }
     home.write("file", "");
     home.refuses(&["man", "--dir", "file/pages"], &["file/pages"]);

@@ -325,7 +325,8 @@ fn what_is_started_goes_on_beside_its_caller_and_is_waited_for_by_threads_and_ta
         // Twenty that block for as long as one.
         let begin = std::time::Instant::now();
         let all: Vec<_> = (0..20).map(|_| control.start::<Later>(&hits, 1000)).collect();
-        assert!(begin.elapsed() < Duration::from_secs(1), "{place}: {:?}", begin.elapsed());
+        // One behind another take twenty seconds, on however busy a machine no less.
+        assert!(begin.elapsed() < Duration::from_secs(10), "{place}: {:?}", begin.elapsed());
         for one in all {
             assert_eq!(one.wait().unwrap(), 7, "{place}");
         }

@@ -251,7 +251,7 @@ fn who_may_not_ask_by_the_server_any_more_has_its_connection_no_longer() {
             calls += i64::from(soon.call::<Add>(&counter, 1).await.is_ok());
             assert!(begin.elapsed() < PATIENCE, "it has a connection without end");
         }
-        assert!(begin.elapsed() < 3 * holds, "{:?}", begin.elapsed());
+        assert!(begin.elapsed() < 10 * holds, "{:?}", begin.elapsed());
         assert!(calls > 10, "{calls}");
         line.up();
     });
