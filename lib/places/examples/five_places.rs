@@ -135,6 +135,14 @@ pub(crate) fn program(control: &Control, place: &str) -> Result<Vec<String>> {
         control.destroy(one)?;
     }
 
+    let first = control.create::<Counter>(place, None, 1)?;
+    let second = control.create::<Counter>(place, None, 100)?;
+    let chain = control.chain::<Add>(&first).then::<Add>(&second).then::<Add>(&hits);
+    say(format!("a chain of three: {}", chain.call(1)?));
+    control.destroy(second)?;
+    say(format!("a chain whose second one is destroyed: {}", told(chain.call(1))));
+    control.destroy(first)?;
+
     let memory = control.create::<Memory>(place, Some("page"), 1)?;
     let written = Written { frame: 0, at: 0, bytes: vec![7; 4096].into() };
     let refused = |text| Error::Value { what: "a memory".to_owned(), why: text };
@@ -182,6 +190,10 @@ fn heard(news: News) -> String {
 fn told<T>(outcome: Result<T>) -> String {
     match outcome {
         Ok(_) => "done".to_owned(),
+        Err(Error::Step(step)) => {
+            let (number, run) = (step.number(), step.has_run());
+            format!("step {number}: {}, and {run} has run", told::<()>(Err(step.into_error())))
+        }
         Err(Error::Refused { why, .. }) => match why {
             Why::Taken => "the name is taken".to_owned(),
             Why::NoPart => "there is none".to_owned(),

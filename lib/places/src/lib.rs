@@ -56,11 +56,15 @@ pub use client::news::{News, Watch};
 pub use client::program;
 pub use client::{Client, caller_name};
 pub use control::binding::Binding;
+pub use control::chain::Chain;
 pub use control::started::StartedCall;
 pub use control::watch::PlaceNews;
 pub use control::{Builder, Control};
 pub use kumiki_places_wire::wire::busy::Figures;
-pub use kumiki_places_wire::{Error, Result};
+pub use kumiki_places_wire::{Error, FailedStep, Result};
+pub use lease::{
+    Lease, LeasePool, MOST_BYTES, MOST_BYTES_OF_ONE, MOST_LEASES, MOST_RECORDS, MOST_UNUSED,
+};
 pub use line::Line;
 pub use line::lines::Lines;
 pub use part::{Block, Durable, Part, Portable, Run, Work};
@@ -69,9 +73,6 @@ pub use place::blocked::MOST_BLOCKED;
 #[cfg(feature = "run")]
 pub use place::keep::{Keeper, keep};
 pub use place::keeping::Restored;
-pub use place::lease::{
-    Lease, LeasePool, MOST_BYTES, MOST_BYTES_OF_ONE, MOST_LEASES, MOST_RECORDS, MOST_UNUSED,
-};
 pub use place::parts::Parts;
 #[cfg(feature = "run")]
 pub use place::run;

@@ -431,7 +431,7 @@ pub(crate) fn of_outcome(place: &str, outcome: Outcome) -> Result<Bytes> {
     })
 }
 
-fn written<T: Serialize>(what: &str, value: &T) -> Result<Bytes> {
+pub(crate) fn written<T: Serialize>(what: &str, value: &T) -> Result<Bytes> {
     wire::named(value).map_err(|error| Error::Value {
         what: format!("what {what} is to take cannot be written as MessagePack"),
         why: error.to_string(),

@@ -2,7 +2,7 @@
 //! kernel and another machine. The name decides which way a call goes.
 //!
 //! ```text
-//!  create · open · call · start · bind · each · destroy · list · watch        one kind of reference
+//!  create · open · call · start · bind · each · chain · destroy · list · watch    one kind of reference
 //!    │
 //!  Control ── whose place is it? ── asked once, and again when it has gone
 //!    ├── this interface's ─▶ home      a function call, or another core's line
@@ -12,6 +12,7 @@
 //! ```
 
 pub(crate) mod binding;
+pub(crate) mod chain;
 mod each;
 mod home;
 mod line_road;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use kumiki_resource::{Handle, Id, Name, Pattern, Rights};
 
 use crate::durable::leaving::MoveStage;
-use crate::place::lease::{Lease, LeasePool, MOST_LEASES, MOST_UNUSED};
+use crate::lease::{Lease, LeasePool, MOST_LEASES, MOST_UNUSED};
 use crate::place::parts::{answer, refused};
 use crate::place::site::Site;
 use crate::wire::{Granted, Outcome, Refusal, Request, Why};

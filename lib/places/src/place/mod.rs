@@ -11,7 +11,6 @@ pub(crate) mod keep;
 pub(crate) mod keeping;
 pub(crate) mod keeping_site;
 pub(crate) mod lanes;
-pub(crate) mod lease;
 pub(crate) mod lease_site;
 pub(crate) mod leaving_site;
 pub(crate) mod line_site;

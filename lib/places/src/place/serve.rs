@@ -25,11 +25,11 @@ use tokio::sync::{oneshot, watch};
 
 use crate::durable::load::Loaded;
 use crate::error::{Error, Result};
+use crate::lease::Lease;
 use crate::place::allow::Allow;
 use crate::place::blocked::{Finished, MOST_BLOCKED, Threads};
 use crate::place::here::Desk;
 use crate::place::keeping::{Disks, Keeping, KeptDisk, Restored, TakenPlace};
-use crate::place::lease::Lease;
 use crate::place::parts::Parts;
 use crate::place::post::Post;
 use crate::place::site::Site;

@@ -11,10 +11,10 @@ use kumiki_resource::{Handle, Id, Interface, Listed, Name, Pattern, Place};
 use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::durable::leaving::Leaving;
+use crate::lease::{Before, Lease, LeasePool, is_use};
 use crate::place::allow::Allow;
 use crate::place::blocked::{Awaited, Finished, Threads};
 use crate::place::keeping::Keeping;
-use crate::place::lease::{Before, Lease, LeasePool, is_use};
 use crate::place::parts::{Handled, Parts, answer, refused};
 use crate::transport::direct::Direct;
 use crate::wire::busy::Busy;

@@ -20,6 +20,9 @@ use crate::scene::{Other, PATIENCE, block_on, managing};
 const HOST: &str = "KUMIKI_TEST_CONTROL_HOST";
 const URL: &str = "KUMIKI_TEST_CONTROL_URL";
 
+const CHAIN_FAILS: &str =
+    "a chain whose second one is destroyed: step 2: it is stale, and 1 has run";
+
 /// No test, but the process of others.
 #[test]
 fn a_process_of_another_test() {
@@ -29,7 +32,7 @@ fn a_process_of_another_test() {
 }
 
 /// A process that serves, and the name of its place.
-fn other(host: &str, url: Option<&str>) -> (Other, String) {
+pub(crate) fn other(host: &str, url: Option<&str>) -> (Other, String) {
     let mut variables = vec![(HOST, host)];
     variables.extend(url.map(|url| (URL, url)));
     let other = Other::start("control::a_process_of_another_test", &variables);
@@ -55,7 +58,7 @@ fn control(url: Option<&str>) -> Control {
 }
 
 /// A place that this process serves at a socket, by this program's parts.
-fn served(host: &str) -> (Interface, Served, String) {
+pub(crate) fn served(host: &str) -> (Interface, Served, String) {
     managing(Server::here(host).parts(parts()).allow(Allow::everything())).unwrap()
 }
 
@@ -71,7 +74,9 @@ fn at_home(own: bool) -> Vec<String> {
 #[test]
 fn at_five_placements_one_program_prints_the_same_lines() {
     let lines = at_home(true);
-    assert_eq!(lines.len(), 17, "{lines:#?}");
+    assert_eq!(lines.len(), 19, "{lines:#?}");
+    let chain = ["a chain of three: 1144", CHAIN_FAILS];
+    assert!(chain.iter().all(|own| lines.iter().any(|line| line == own)), "{lines:#?}");
     assert!(lines.iter().any(|line| line == "two that were started: 1042, 1042"), "{lines:#?}");
     let watched = "watched: it is here, + counter/seen, - counter/seen";
     assert!(lines.iter().any(|line| line == watched), "{lines:#?}");

@@ -8,7 +8,8 @@
 //!   NATS, sockets,         lane, in memory
 //!   memory, stdio             |
 //!      |                      |
-//!   relay: places of another kernel, by one stream     lease: what a client has of a place
+//!   relay: places of another kernel, by one stream     lease: what a place keeps for a client,
+//!                                                      and a client of a place
 //! ```
 #![forbid(unsafe_code)]
 
@@ -32,4 +33,4 @@ pub mod relay;
 pub mod transport;
 pub mod wire;
 
-pub use error::{Error, Result};
+pub use error::{Error, FailedStep, Result};

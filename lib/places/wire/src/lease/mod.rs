@@ -1,9 +1,15 @@
-//! A client's side of its leases: serials, which answers it has not seen, and its own connection to a place.
+//! Leases: at a place the answers that are kept for a client; at the client serials, which answers it has not seen, and
+//! its own connection to a place.
 
+mod answers;
 mod direct_road;
 mod held;
 mod session;
 
+pub use answers::{
+    Before, Lease, LeasePool, MOST_BYTES, MOST_BYTES_OF_ONE, MOST_LEASES, MOST_RECORDS,
+    MOST_UNUSED, is_use,
+};
 pub use direct_road::DirectRoad;
 pub use held::Held;
 pub use session::{Session, Ticket};

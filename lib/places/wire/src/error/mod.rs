@@ -1,8 +1,11 @@
 //! Everything that can go wrong with a place on another machine.
 
+mod failed_step;
+
 use std::io;
 use std::path::PathBuf;
 
+pub use crate::error::failed_step::FailedStep;
 use crate::refused::Why;
 
 /// An error of this crate: what failed, on which thing, why, and what to do.
@@ -201,6 +204,9 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// A step of a chain has failed, or is not known to have run: what those before it have given stands there.
+    #[error("{0}")]
+    Step(#[source] Box<FailedStep>),
     /// The interface of this process.
     #[error(transparent)]
     Resource(#[from] kumiki_resource::Error),
@@ -223,6 +229,7 @@ impl Error {
         match self {
             Error::Gone { .. } | Error::NotSent { .. } | Error::Unanswered { .. } => true,
             Error::Refused { why, .. } => passed.contains(why),
+            Error::Step(step) => step.has_run() == 0 && step.error().is_passed_over(),
             _ => false,
         }
     }

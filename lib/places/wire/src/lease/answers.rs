@@ -88,7 +88,7 @@ pub struct LeasePool {
 
 /// Reason against an operation, or its answer without running it.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Before {
+pub enum Before {
     /// The request has not run, and may.
     New,
     /// The request has run: its answer.
@@ -158,7 +158,7 @@ impl Kind for Lease {
 impl Lease {
     /// Begins a request: its client lives, and has seen all answers before `first` but those of `open`. Nothing of
     /// somebody who does not know the key is believed.
-    pub(crate) fn begin(
+    pub fn begin(
         &mut self,
         key: u64,
         first: u64,
@@ -209,7 +209,7 @@ impl Lease {
     }
 
     /// Tells what is known of operation `serial`, before it runs, and gives so many answers to keep.
-    pub(crate) fn before(&self, serial: u64, answers: usize, pool: &LeasePool) -> Before {
+    pub fn before(&self, serial: u64, answers: usize, pool: &LeasePool) -> Before {
         if let Some(answer) = self.records.get(&serial) {
             return Before::Ran(answer.clone());
         }
@@ -248,7 +248,7 @@ impl Lease {
     /// Notes an operation that is refused for want of room, so that no copy of it runs when there is some; false if there
     /// is no room for that either.
     #[must_use = "what is not noted may run later, and is not refused"]
-    pub(crate) fn refuse(&mut self, serial: u64, pool: &mut LeasePool) -> bool {
+    pub fn refuse(&mut self, serial: u64, pool: &mut LeasePool) -> bool {
         if self.refused.contains(&serial) {
             return true;
         }
@@ -261,24 +261,24 @@ impl Lease {
     }
 
     /// The answer of an operation, if it is kept.
-    pub(crate) fn kept(&self, serial: u64) -> Option<Outcome> {
+    pub fn kept(&self, serial: u64) -> Option<Outcome> {
         self.records.get(&serial).cloned()
     }
 
     /// Notes an operation that has begun, and blocks.
-    pub(crate) fn runs(&mut self, serial: u64) {
+    pub fn runs(&mut self, serial: u64) {
         self.running.insert(serial);
     }
 
     /// Keeps the answer of an operation that has blocked.
-    pub(crate) fn ended(&mut self, serial: u64, answer: Outcome, pool: &mut LeasePool) {
+    pub fn ended(&mut self, serial: u64, answer: Outcome, pool: &mut LeasePool) {
         if self.running.contains(&serial) {
             self.keep(serial, answer, pool);
         }
     }
 
     /// Keeps the answer of an operation that has just run, if its client has not given it up meanwhile.
-    pub(crate) fn keep(&mut self, serial: u64, answer: Outcome, pool: &mut LeasePool) {
+    pub fn keep(&mut self, serial: u64, answer: Outcome, pool: &mut LeasePool) {
         self.running.remove(&serial);
         if self.is_seen(serial) {
             return;
@@ -295,32 +295,32 @@ impl Lease {
     }
 
     /// Notes that it is used; whether it is for the first time.
-    pub(crate) fn begins_to_be_used(&mut self) -> bool {
+    pub fn begins_to_be_used(&mut self) -> bool {
         !std::mem::replace(&mut self.used, true)
     }
 
     /// Names its client.
-    pub(crate) fn of_client(&mut self, client: &str) {
+    pub fn of_client(&mut self, client: &str) {
         self.client = Some(client.into());
     }
 
     /// Notes that it is in the log; its secret and its client's name if that is new.
-    pub(crate) fn begins_to_be_noted(&mut self) -> Option<(u64, Option<String>)> {
+    pub fn begins_to_be_noted(&mut self) -> Option<(u64, Option<String>)> {
         let new = !std::mem::replace(&mut self.noted, true);
         new.then(|| (self.key, self.client.as_deref().map(str::to_owned)))
     }
 
-    pub(crate) fn is_noted(&self) -> bool {
+    pub fn is_noted(&self) -> bool {
         self.noted
     }
 
     /// Serials that its client has seen: all before the first, but those of the ranges.
-    pub(crate) fn seen(&self) -> (u64, Vec<(u64, u64)>) {
+    pub fn seen(&self) -> (u64, Vec<(u64, u64)>) {
         (self.first, self.open.clone())
     }
 
     /// Has what was kept for its client in the place's former life.
-    pub(crate) fn recall(
+    pub fn recall(
         &mut self,
         first: u64,
         open: Vec<(u64, u64)>,
@@ -335,7 +335,7 @@ impl Lease {
 
     /// True if it may be evicted for another client's: one that was never used, or that nothing is
     /// under way of and that was not seen since it was last asked this.
-    pub(crate) fn may_go(&mut self, unused: bool) -> bool {
+    pub fn may_go(&mut self, unused: bool) -> bool {
         match unused {
             true => !self.used,
             false => !std::mem::take(&mut self.fresh) && self.running.is_empty(),
@@ -343,20 +343,20 @@ impl Lease {
     }
 
     /// True if nothing was heard of the client for so long.
-    pub(crate) fn is_over(&self, holds: Duration) -> bool {
+    pub fn is_over(&self, holds: Duration) -> bool {
         self.seen.elapsed() > holds
     }
 }
 
 impl LeasePool {
     /// The queue of leases that were used, or of those that were not.
-    pub(crate) fn queue(&mut self, unused: bool) -> &mut VecDeque<Id> {
+    pub fn queue(&mut self, unused: bool) -> &mut VecDeque<Id> {
         if unused { &mut self.idle } else { &mut self.used }
     }
 }
 
 /// True if an operation was more than a question that its place refuses.
-pub(crate) fn is_use(outcome: &Outcome) -> bool {
+pub fn is_use(outcome: &Outcome) -> bool {
     let Err(refusal) = outcome else { return true };
     let refused = [Why::NotAllowed, Why::NoPart, Why::OtherVersion, Why::BadInput, Why::Unreadable];
     !refused.contains(&Why::from(refusal.why))
