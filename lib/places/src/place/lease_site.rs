@@ -10,7 +10,7 @@ use std::time::Duration;
 use kumiki_resource::{Handle, Id, Name, Pattern, Rights};
 
 use crate::durable::leaving::MoveStage;
-use crate::lease::{Lease, LeasePool, MOST_LEASES, MOST_UNUSED};
+use crate::lease::{Lease, LeasePool, LeaseQueue, MOST_LEASES, MOST_UNUSED};
 use crate::place::parts::{answer, refused};
 use crate::place::site::Site;
 use crate::wire::{Granted, Outcome, Refusal, Request, Why};
@@ -41,7 +41,7 @@ impl Site {
         if let Some(client) = name.filter(|_| self.keeping.is_some()) {
             interface.with(&made, |lease, _| lease.of_client(client)).map_err(|e| refused(&e))?;
         }
-        self.queue(&made, true, MOST_UNUSED);
+        self.queue(&made, LeaseQueue::Unused, MOST_UNUSED);
         let holds_ms = u64::try_from(self.holds.as_millis()).unwrap_or(u64::MAX);
         let durable = self.keeping.is_some();
         let lease = self.swapped(made.id().to_u64());
@@ -68,15 +68,15 @@ impl Site {
     pub(crate) fn used(&self, lease: &Handle<Lease>) {
         let is_first = self.interface.with(lease, |lease, _| lease.begins_to_be_used());
         if is_first.unwrap_or(false) {
-            self.queue(lease, false, MOST_USED);
+            self.queue(lease, LeaseQueue::Used, MOST_USED);
         }
     }
 
     /// Puts a lease behind those that were used, or that were not, and lets others go until there are so many.
-    fn queue(&self, lease: &Handle<Lease>, unused: bool, most: usize) {
-        let push = |id| move |_: &mut Lease, pool: &mut LeasePool| pool.queue(unused).push_back(id);
+    fn queue(&self, lease: &Handle<Lease>, of: LeaseQueue, most: usize) {
+        let push = |id| move |_: &mut Lease, pool: &mut LeasePool| pool.queue(of).push_back(id);
         let pop = |_: &mut Lease, pool: &mut LeasePool| {
-            let queue = pool.queue(unused);
+            let queue = pool.queue(of);
             if queue.len() > most { queue.pop_front() } else { None }
         };
         let interface = &self.interface;
@@ -87,9 +87,9 @@ impl Site {
             let Ok(its) = interface.grant::<Lease>(oldest, Rights::USE | Rights::DESTROY) else {
                 continue;
             };
-            match interface.with(&its, |its, _| its.may_go(unused)) {
+            match interface.with(&its, |its, _| its.may_go(of)) {
                 Ok(true) => _ = self.end_lease(its),
-                Ok(false) if !unused => _ = interface.with(lease, push(oldest)),
+                Ok(false) if of == LeaseQueue::Used => _ = interface.with(lease, push(oldest)),
                 // It was used since; or it has ended.
                 Ok(false) | Err(_) => {}
             }

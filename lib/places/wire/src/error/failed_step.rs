@@ -65,7 +65,7 @@ impl FailedStep {
         self.error
     }
 
-    /// What the step of this number, from 1 on, has given.
+    /// Reads what the step of this number, from 1 on, has given.
     ///
     /// # Errors
     /// [`Error::Value`]: it is none of those that have run, or gives something else.

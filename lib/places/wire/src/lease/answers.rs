@@ -86,6 +86,15 @@ pub struct LeasePool {
     used: VecDeque<Id>,
 }
 
+/// Queues of a place's leases, in which they wait to be evicted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseQueue {
+    /// Leases under which nothing that is allowed has begun.
+    Unused,
+    /// The others.
+    Used,
+}
+
 /// Reason against an operation, or its answer without running it.
 #[derive(Debug, PartialEq)]
 pub enum Before {
@@ -335,10 +344,10 @@ impl Lease {
 
     /// True if it may be evicted for another client's: one that was never used, or that nothing is
     /// under way of and that was not seen since it was last asked this.
-    pub fn may_go(&mut self, unused: bool) -> bool {
-        match unused {
-            true => !self.used,
-            false => !std::mem::take(&mut self.fresh) && self.running.is_empty(),
+    pub fn may_go(&mut self, queue: LeaseQueue) -> bool {
+        match queue {
+            LeaseQueue::Unused => !self.used,
+            LeaseQueue::Used => !std::mem::take(&mut self.fresh) && self.running.is_empty(),
         }
     }
 
@@ -350,8 +359,11 @@ impl Lease {
 
 impl LeasePool {
     /// The queue of leases that were used, or of those that were not.
-    pub fn queue(&mut self, unused: bool) -> &mut VecDeque<Id> {
-        if unused { &mut self.idle } else { &mut self.used }
+    pub fn queue(&mut self, queue: LeaseQueue) -> &mut VecDeque<Id> {
+        match queue {
+            LeaseQueue::Unused => &mut self.idle,
+            LeaseQueue::Used => &mut self.used,
+        }
     }
 }
 
@@ -441,15 +453,15 @@ mod tests {
     fn the_one_goes_that_was_not_used_or_not_seen_and_is_at_nothing() {
         let mut pool = LeasePool::default();
         let mut lease = Lease::create(7, &mut pool).unwrap();
-        assert!(lease.may_go(true));
+        assert!(lease.may_go(LeaseQueue::Unused));
         assert!(lease.begins_to_be_used() && !lease.begins_to_be_used());
-        assert!(!lease.may_go(true));
+        assert!(!lease.may_go(LeaseQueue::Unused));
         // Seen since it was made; not since it was asked; seen again.
-        assert!(!lease.may_go(false) && lease.may_go(false));
+        assert!(!lease.may_go(LeaseQueue::Used) && lease.may_go(LeaseQueue::Used));
         lease.begin(7, 1, &[], &mut pool);
-        assert!(!lease.may_go(false));
+        assert!(!lease.may_go(LeaseQueue::Used));
         lease.runs(1);
-        assert!(!lease.may_go(false), "its answer is waited for");
+        assert!(!lease.may_go(LeaseQueue::Used), "its answer is waited for");
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod held;
 mod session;
 
 pub use answers::{
-    Before, Lease, LeasePool, MOST_BYTES, MOST_BYTES_OF_ONE, MOST_LEASES, MOST_RECORDS,
+    Before, Lease, LeasePool, LeaseQueue, MOST_BYTES, MOST_BYTES_OF_ONE, MOST_LEASES, MOST_RECORDS,
     MOST_UNUSED, is_use,
 };
 pub use direct_road::DirectRoad;
