@@ -9,6 +9,7 @@ use crate::follow;
 use crate::resp::{Limits, Out, Reader};
 use crate::session::Session;
 use crate::shard::Shard;
+use crate::spell::Spell;
 use crate::store::{How, Invalidation};
 use crate::transaction;
 
@@ -26,6 +27,7 @@ pub(crate) fn alone(
     let Terms { shared, now, most, limits } = terms;
     let mut count = 0;
     let mut is_long = false;
+    let mut spell = Spell::begin();
     let has_more = loop {
         if out.bytes.len() >= HIGH || is_long {
             break true;
@@ -90,6 +92,7 @@ pub(crate) fn alone(
         if shard.keys.unsent() > unsent {
             invalidate_own(session, shard, unsent, out);
         }
+        is_long |= spell.is_over_after();
         session.ends |= shard.clients.is_killed(session.id);
         if session.ends || session.is_cut {
             break false;

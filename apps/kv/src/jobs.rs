@@ -6,6 +6,7 @@ use crate::resp::{Command, Out};
 use crate::room::has_room_for_all;
 use crate::session::Asker;
 use crate::shard::Shard;
+use crate::spell::Spell;
 use crate::store::{Invalidation, Seen};
 use crate::transaction;
 
@@ -57,7 +58,7 @@ pub struct Answers {
     pub bytes: Vec<u8>,
     /// End of each.
     pub ends: Vec<usize>,
-    /// Jobs not done yet, as there are so many bytes of answers.
+    /// Jobs not done yet, as there are so many bytes of answers or others have their turn.
     pub left: Vec<Job>,
     /// Keys as it has seen them.
     pub seen: Vec<Seen>,
@@ -67,17 +68,20 @@ pub struct Answers {
     pub refusal: Option<&'static str>,
 }
 
-/// Does what a shard is asked, until there is much to send.
+/// Does what a shard is asked, until there is much to send or others have their turn.
 pub fn serve(jobs: Vec<Job>, shard: &mut Shard, asked: ShardTerms) -> Answers {
     let mut out = Out::of(asked.is_three);
     let mut answers = Answers { is_same: true, ..Answers::default() };
     let mut jobs = jobs.into_iter();
+    let (mut spell, mut is_over) = (Spell::begin(), false);
     let run = |row, command: &Command, asker, shard: &mut Shard, out: &mut Out, most| {
         in_shard(row, command.words(), shard, asker, asked.now, out, most);
     };
     while out.bytes.len() < HIGH
+        && !is_over
         && let Some(job) = jobs.next()
     {
+        is_over = spell.is_over_after();
         match job {
             Job::Run(row, command, asker) => {
                 run(row, &command, asker, shard, &mut out, asked.most);
@@ -118,4 +122,38 @@ pub fn serve(jobs: Vec<Job>, shard: &mut Shard, asked: ShardTerms) -> Answers {
     answers.left = jobs.collect();
     answers.bytes = out.bytes;
     answers
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+    use crate::commands::find;
+    use crate::shard::Spec;
+    use crate::store::Hash;
+
+    /// Somebody waits for the rest, and others for their turn.
+    #[test]
+    fn jobs_that_take_long_are_left_for_later() {
+        let limit = Arc::new(AtomicUsize::new(64 << 20));
+        let spec = Spec { number: 0, of: 1, limit, longest: 1 << 20, hash: Hash::default() };
+        let mut shard = Shard::new(spec);
+        let asker = Asker { id: 0, follows: false };
+        // Each copies a mebibyte.
+        let command = || Command::of([&b"SETRANGE"[..], b"k", b"1048000", b"x"].into_iter());
+        let row = find(command().words()).unwrap();
+        let asked = ShardTerms { now: 1, is_three: false, most: 1 << 20 };
+        let mut left: Vec<_> = (0..2000).map(|_| Job::Run(row, command(), asker)).collect();
+        let mut goes = 0;
+        while !left.is_empty() {
+            let count = left.len();
+            let answers = serve(left, &mut shard, asked);
+            assert_eq!(answers.ends.len() + answers.left.len(), count);
+            assert!(!answers.ends.is_empty(), "none is done");
+            (left, goes) = (answers.left, goes + 1);
+        }
+        assert!(goes > 2, "{goes}");
+    }
 }

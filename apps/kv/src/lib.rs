@@ -41,6 +41,7 @@ pub mod server;
 pub mod session;
 pub mod shard;
 pub mod shared;
+mod spell;
 pub mod store;
 pub mod tracking;
 pub mod transaction;

@@ -16,6 +16,7 @@ use crate::jobs::Job;
 use crate::resp::{Limits, Out, Reader, Words};
 use crate::session::Session;
 use crate::shard::Shard;
+use crate::spell::Spell;
 
 /// A command that waits for its answers.
 #[derive(Debug)]
@@ -67,6 +68,7 @@ impl Batch {
     ) -> (bool, bool) {
         let mut is_at_end = false;
         self.is_long = false;
+        let mut spell = Spell::begin();
         loop {
             while !self.is_empty() {
                 if desk.out.bytes.len() >= HIGH {
@@ -76,6 +78,7 @@ impl Batch {
                 if is_answered {
                     self.emit(desk);
                 }
+                self.is_long |= spell.is_over();
                 let id = session.id;
                 // Itself, or somebody who had a turn while this waited.
                 let is_killed = |shard: &mut Shard| shard.clients.is_killed(id);
@@ -84,6 +87,9 @@ impl Batch {
                     *self = Batch::default();
                     return (false, self.is_long);
                 }
+                if self.is_long && !self.is_empty() {
+                    return (true, true);
+                }
             }
             if is_at_end || session.ends || session.is_cut {
                 return (false, self.is_long);
@@ -91,7 +97,7 @@ impl Batch {
             if desk.out.bytes.len() >= HIGH || self.is_long {
                 return (true, self.is_long);
             }
-            is_at_end = self.read(reader, session, input, desk);
+            is_at_end = self.read(reader, session, input, desk, &mut spell);
         }
     }
 
@@ -102,6 +108,7 @@ impl Batch {
         session: &mut Session,
         input: &[u8],
         desk: &mut Desk<'_, impl Shards>,
+        spell: &mut Spell,
     ) -> bool {
         self.jobs.resize_with(desk.shards.count(), Vec::new);
         self.numbers.resize_with(desk.shards.count(), Vec::new);
@@ -131,6 +138,7 @@ impl Batch {
             if session.ends || session.is_cut {
                 return true;
             }
+            self.is_long |= spell.is_over_after();
             if is_of_all || self.is_long {
                 return false;
             }

@@ -133,7 +133,21 @@ impl Log {
     /// Writes an entry, for which [`needed`](Self::needed) may be had.
     pub(super) fn put(&mut self, key: &[u8], value: &[&[u8]], goes_at: u64) -> Result<Loc, Full> {
         let length = value.iter().map(|piece| piece.len()).sum();
-        let size = size(key.len(), length);
+        let (loc, room) = self.room(size(key.len(), length))?;
+        room[0..4].copy_from_slice(&(key.len() as u32).to_le_bytes());
+        room[4..8].copy_from_slice(&(length as u32).to_le_bytes());
+        room[8..16].copy_from_slice(&goes_at.to_le_bytes());
+        room[HEAD..HEAD + key.len()].copy_from_slice(key);
+        let mut to = HEAD + key.len();
+        for piece in value {
+            room[to..to + piece.len()].copy_from_slice(piece);
+            to += piece.len();
+        }
+        Ok(loc)
+    }
+
+    /// Room for an entry of so many bytes, which counts as one that lives.
+    fn room(&mut self, size: usize) -> Result<(Loc, &mut [u8]), Full> {
         let at = if size > self.segment / 8 {
             self.map(size.next_multiple_of(PAGE))?
         } else {
@@ -151,20 +165,11 @@ impl Log {
             }
         };
         let segment = self.segments.get_mut(at).and_then(Option::as_mut).ok_or(Full)?;
-        let loc = Loc::new(at, segment.end);
-        let room = segment.memory.get_mut(segment.end..segment.end + size).ok_or(Full)?;
-        room[0..4].copy_from_slice(&(key.len() as u32).to_le_bytes());
-        room[4..8].copy_from_slice(&(length as u32).to_le_bytes());
-        room[8..16].copy_from_slice(&goes_at.to_le_bytes());
-        room[HEAD..HEAD + key.len()].copy_from_slice(key);
-        let mut to = HEAD + key.len();
-        for piece in value {
-            room[to..to + piece.len()].copy_from_slice(piece);
-            to += piece.len();
-        }
-        segment.end += size;
+        let (start, end) = (segment.end, segment.end + size);
+        let room = segment.memory.get_mut(start..end).ok_or(Full)?;
+        segment.end = end;
         segment.live += size;
-        Ok(loc)
+        Ok((Loc::new(at, start), room))
     }
 
     fn map(&mut self, bytes: usize) -> Result<usize, Full> {
@@ -271,10 +276,11 @@ impl Log {
 
     /// Copies an entry behind the last one; its old place is dead.
     pub(super) fn moved(&mut self, loc: Loc) -> Result<Loc, Full> {
-        let Entry { key, value, goes_at } = self.get(loc);
-        let (key, value) = (key.to_vec(), value.to_vec());
-        let new = self.put(&key, &[&value], goes_at)?;
-        self.dead(loc);
+        let bytes = self.bytes(loc);
+        let entry = bytes.get(..read(bytes).1).ok_or(Full)?.to_vec();
+        let (new, room) = self.room(entry.len())?;
+        room.copy_from_slice(&entry);
+        self.lost(loc.segment(), entry.len());
         Ok(new)
     }
 }

@@ -29,6 +29,7 @@ pub(super) const KINDS: &[(&str, Kind)] = &[
     ("walks over all keys", walks),
     ("MSET of thousands", mset),
     ("keys that come and go", come_and_go),
+    ("room that has to be made", room_to_make),
 ];
 
 fn some(at: SocketAddr, count: usize) -> Vec<Client> {
@@ -226,6 +227,21 @@ fn awkward_values(at: SocketAddr, _: &mut Rng) -> Vec<Client> {
 fn smallest_keys(at: SocketAddr, _: &mut Rng) -> Vec<Client> {
     let mut clients = some(at, 1);
     fill(&mut clients[0], "", 600_000, 0);
+    clients
+}
+
+/// What each segment of memory has lost is worth to be gathered, and no more: each new value moves what stays.
+fn room_to_make(at: SocketAddr, rng: &mut Rng) -> Vec<Client> {
+    let mut clients = some(at, 3);
+    fill(&mut clients[0], "x", 600_000, 0);
+    let goes = |n| command(&[b"DEL", format!("x{n}").as_bytes()]);
+    clients[0].pour(&(0..600_000).step_by(11).flat_map(goes).collect::<Vec<_>>());
+    let piece = vec![b'a'; rng.usize(100..10_000)];
+    for client in &mut clients {
+        for _ in 0..20 {
+            each(client, "y", 50, |key| command(&[b"APPEND", key, &piece]));
+        }
+    }
     clients
 }
 
