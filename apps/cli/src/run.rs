@@ -69,7 +69,6 @@ pub(crate) fn run(args: RunArgs) -> Result<Verdict> {
         program.room = Some(client.room());
         // For who looks: whose it is.
         let unique = caller_name();
-        let word = program.words.first().cloned().unwrap_or_default();
         let process = match args.choose {
             Some(choose) => {
                 client.create_among(&args.place, choose.choice(), Some(&unique), program).await
@@ -78,7 +77,7 @@ pub(crate) fn run(args: RunArgs) -> Result<Verdict> {
         };
         let process = match process {
             Ok(process) => process,
-            Err(error) => return started::at_place(error.into(), &word),
+            Err(error) => return started::at_place(error),
         };
         let outcome = attend(&client, &process, signals).await;
         // It has ended, or is to.

@@ -4,7 +4,7 @@ use std::io;
 
 use anyhow::{Error, Result};
 use kumiki_node::{ErrorKind, Subject};
-use kumiki_sys::sentence::with_causes;
+use kumiki_places::wire::Why;
 
 use crate::{Verdict, failure};
 
@@ -30,10 +30,15 @@ pub(crate) fn in_node(error: Error) -> Result<Verdict> {
     said(error, status)
 }
 
-/// Says why one was not started at a place, with that status; other errors go on.
-pub(crate) fn at_place(error: Error, word: &str) -> Result<Verdict> {
-    let status = by_text(&with_causes(error.as_ref()), word);
-    said(error, status)
+/// Says why one was not started at a place, with that status; other errors go on. A place of a version before
+/// [`Why::NoProgram`] gives its words alone.
+pub(crate) fn at_place(error: kumiki_places::Error) -> Result<Verdict> {
+    let status = match &error {
+        kumiki_places::Error::Refused { why: Why::NoProgram, .. } => Some(NOT_FOUND),
+        kumiki_places::Error::Refused { why: Why::NotExecutable, .. } => Some(NOT_EXECUTABLE),
+        _ => None,
+    };
+    said(error.into(), status)
 }
 
 fn said(error: Error, status: Option<u8>) -> Result<Verdict> {
@@ -50,15 +55,6 @@ fn by_number(number: i32) -> Option<u8> {
     }
 }
 
-/// The status for a place's refusal to start `word`, where it is known why: its text, which is all
-/// that comes from there, ends with the command's name and the system's own words for it.
-fn by_text(text: &str, word: &str) -> Option<u8> {
-    let (_, why) = text.rsplit_once(&format!("{word}: "))?;
-    let (words, number) = why.strip_suffix(')')?.rsplit_once(" (os error ")?;
-    // A colon is another thing's, such as its folder's.
-    number.parse().ok().filter(|_| !words.contains(": ")).and_then(by_number)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,19 +62,22 @@ mod tests {
     #[test]
     fn a_command_that_is_not_there_or_is_none_has_the_status_of_a_shell() {
         let error = |number| io::Error::from_raw_os_error(number);
-        for (text, expected) in [
-            (format!("place a.core0: process: nosuch: {}", error(2)), Some(127)),
-            (format!("place a.core0: process: nosuch: {}", error(13)), Some(126)),
-            (format!("place a.core0: process: nosuch: {}", error(8)), Some(126)),
-            (format!("place a.core0: process: nosuch: {}", error(12)), None),
-            (format!("process: nosuch: its working folder /x: {}", error(2)), None),
-            ("nobody answers at place nosuch".to_owned(), None),
-        ] {
-            assert_eq!(by_text(&text, "nosuch"), expected, "{text}");
-        }
         assert_eq!(here(&error(2), "nosuch").unwrap(), Verdict::Exit(127));
         let no_memory = here(&error(12), "nosuch").unwrap_err();
         assert!(no_memory.to_string().starts_with("nosuch: "), "{no_memory}");
+    }
+
+    #[test]
+    fn at_a_place_the_status_is_by_the_kind_of_the_refusal_and_not_by_its_text() {
+        let of = |why| {
+            let text = format!("process: nosuch: {}", io::Error::from_raw_os_error(2));
+            at_place(kumiki_places::Error::Refused { place: "a.core0".to_owned(), why, text })
+        };
+        assert_eq!(of(Why::NoProgram).unwrap(), Verdict::Exit(127));
+        assert_eq!(of(Why::NotExecutable).unwrap(), Verdict::Exit(126));
+        assert!(of(Why::Kind).is_err());
+        let nobody = kumiki_places::Error::Gone { place: "nosuch".to_owned() };
+        assert!(at_place(nobody).is_err());
     }
 
     #[test]

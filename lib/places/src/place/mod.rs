@@ -26,3 +26,5 @@ pub mod run;
 pub(crate) mod serve;
 pub(crate) mod site;
 pub mod standard;
+#[cfg(feature = "run")]
+pub(crate) mod unexecuted;

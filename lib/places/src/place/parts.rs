@@ -13,6 +13,8 @@ use crate::durable::image::{ResourceImage, SlotImage};
 use crate::part::{Block, Durable, Part, Portable, Run, Work};
 use crate::place::allow::Allow;
 use crate::place::blocked::{MOST_BLOCKED, Rest};
+#[cfg(feature = "run")]
+use crate::place::unexecuted::why_not_executed;
 use crate::wire::lane::Binding;
 use crate::wire::scalar::Scalar;
 use crate::wire::{self, Offer, Operation, Outcome, Refusal, Why};
@@ -574,6 +576,8 @@ pub(crate) fn refused(error: &Error) -> Refusal {
             kumiki_resource::CallError::Panicked(_) => Why::Panicked,
             _ => Why::Died,
         },
+        #[cfg(feature = "run")]
+        Error::System { source, .. } => why_not_executed(source).unwrap_or(Why::Kind),
         _ => Why::Kind,
     };
     Refusal::new(why, error.to_string())

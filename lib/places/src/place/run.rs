@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use kumiki_resource::kind::{About, Kind};
 use kumiki_resource::{Error, Place, Result};
-use kumiki_spawn::{Child, Command, Refusal, Signal, Stdio};
+use kumiki_spawn::{Child, Command, Signal, Stdio};
 use kumiki_stream::exec::{Ending, Running, Started};
 use kumiki_stream::frame::{self, HEADER_BYTES, Header};
 use kumiki_stream::{Link, Paired, Stream, pair};
@@ -124,7 +124,10 @@ impl Kind for Process {
                 "{MOST_PROCESSES} processes are at this place, which is the limit: destroy some"
             )));
         }
-        let failed = |error| refused(format!("{first}: {error}"));
+        let failed = |source| {
+            let what = first.clone();
+            Error::System { kind: Self::NAME, what, source, way: "" }
+        };
         let mut command = Command::new(first);
         command.args(rest).envs(program.environment).kill_tree(true).process_group(0);
         // By which a keeper finds what came of it.
@@ -137,13 +140,7 @@ impl Kind for Process {
             command.current_dir(folder);
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(|error| match Refusal::of(&error) {
-            // It is named already.
-            Some(refusal) if refusal.is_program() => {
-                refused(format!("{first}: {}", refusal.error()))
-            }
-            _ => failed(error),
-        })?;
+        let mut child = command.spawn().map_err(failed)?;
         let made = ProcessState::attended(&mut child, program.room.unwrap_or(MOST_TAKEN));
         let (pidfd, near) = made.map_err(|error| {
             let _ = child.kill();

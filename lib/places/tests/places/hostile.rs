@@ -131,7 +131,7 @@ fn a_place_answers_whatever_comes_and_lives() {
 fn answer(random: &mut Rng, life: u64) -> Vec<u8> {
     let outcome = |random: &mut Rng| -> Outcome {
         match random.u8(..5) {
-            0 => Err(Refusal { why: random.u16(..22), text: "\u{1b}[2J\0".to_owned() }),
+            0 => Err(Refusal { why: random.u16(..24), text: "\u{1b}[2J\0".to_owned() }),
             1 => Ok(bytes(random)),
             2 => Ok(rmp_serde::to_vec(&number(random)).unwrap().into()),
             3 => {

@@ -6,7 +6,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use kumiki_places::run::{self, Process, Program};
-use kumiki_places::{Client, Remote, Served, program};
+use kumiki_places::wire::Why;
+use kumiki_places::{Client, Error, Remote, Served, program};
 use kumiki_resource::Interface;
 use kumiki_stream::exec::{Beside, Client as Near, Ending, Outcome};
 use kumiki_stream::frame::{HEADER_BYTES, Header};
@@ -175,14 +176,18 @@ fn what_cannot_start_is_refused_with_its_reason() {
             words: words.iter().map(|word| (*word).to_owned()).collect(),
             ..Program::default()
         };
-        for (words, said) in [(&["/nowhere/program"][..], "No such file"), (&[], "no words")] {
-            let made = client.create::<Process>(&place, None, program(words)).await;
-            let error = made.unwrap_err().to_string();
-            assert!(error.contains(said), "{error}");
+        let nowhere = Program { folder: Some("/nowhere".to_owned()), ..program(&["true"]) };
+        for (program, expected, words) in [
+            (program(&["/nowhere/program"]), Why::NoProgram, "/nowhere/program: No such file"),
+            (program(&["/etc/passwd/program"]), Why::NoProgram, "Not a directory"),
+            (program(&["/etc/passwd"]), Why::NotExecutable, "/etc/passwd: Permission denied"),
+            (program(&[]), Why::Kind, "no words"),
+            (nowhere, Why::Kind, "its working folder /nowhere: No such file"),
+        ] {
+            let error = client.create::<Process>(&place, None, program).await.unwrap_err();
+            assert!(matches!(error, Error::Refused { why, .. } if why == expected), "{error}");
+            assert!(error.to_string().contains(words), "{error}");
         }
-        let elsewhere = Program { folder: Some("/nowhere".to_owned()), ..program(&["true"]) };
-        let error = client.create::<Process>(&place, None, elsewhere).await.unwrap_err();
-        assert!(error.to_string().contains("/nowhere"), "{error}");
     });
 }
 

@@ -61,4 +61,8 @@ whys! {
     AnswerTooLarge = 18,
     /// The part may block, and no line is held up: it is called at the place's socket or subject.
     Blocks = 19,
+    /// The program of a process is not found at the place.
+    NoProgram = 20,
+    /// The program of a process is there, and is none to execute: a file without permission, or of no known format.
+    NotExecutable = 21,
 }
