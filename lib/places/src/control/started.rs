@@ -31,28 +31,39 @@ impl<T: Send> StartedCall<T> {
     /// Waits for what the part gives.
     ///
     /// # Errors
-    /// As [`Control::call`].
+    /// As [`Control::call`]; [`Error::Value`] if it was given before.
     pub fn wait(self) -> Result<T> {
-        let StartedCall { engine, place, told } = self;
-        engine.wait(told).unwrap_or_else(|_| Err(lost(&place)))
+        let engine = Arc::clone(&self.engine);
+        engine.wait(self)
     }
 
-    /// Waits for so long at most for what the part gives; none if it is under way then. It is given once.
+    /// Waits for so long at most for what the part gives; none if it is under way then. It is given once: whoever asks
+    /// again gets [`Error::Value`].
     pub fn wait_timeout(&mut self, limit: Duration) -> Option<Result<T>> {
-        let StartedCall { engine, place, told } = self;
-        let told = engine.wait(async { timeout(limit, told).await }).ok()?;
-        Some(told.unwrap_or_else(|_| Err(lost(place))))
+        let engine = Arc::clone(&self.engine);
+        engine.wait(async { timeout(limit, self).await }).ok()
     }
 }
 
-/// Gives what the part gives, in a task of whichever runtime, once.
+/// Gives what the part gives, in a task of whichever runtime, once; [`Error::Value`] from then on.
 impl<T> Future for StartedCall<T> {
     type Output = Result<T>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
+        if self.told.is_terminated() {
+            return Poll::Ready(Err(given_before(&self.place)));
+        }
         let told = Pin::new(&mut self.told).poll(context);
         told.map(|told| told.unwrap_or_else(|_| Err(lost(&self.place))))
     }
+}
+
+/// Its caller asks once more.
+#[cold]
+fn given_before(place: &str) -> Error {
+    let what = format!("a call that was started at place {place}");
+    let why = "what it gave was taken before, and is given once: keep it".to_owned();
+    Error::Value { what, why }
 }
 
 /// Its task has ended without a word.

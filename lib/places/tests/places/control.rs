@@ -339,6 +339,13 @@ fn what_is_started_goes_on_beside_its_caller_and_is_waited_for_by_threads_and_ta
         let mut slow = control.start::<Later>(&hits, 200);
         assert!(slow.wait_timeout(Duration::from_millis(1)).is_none(), "{place}");
         assert_eq!(slow.wait_timeout(PATIENCE).unwrap().unwrap(), 7, "{place}");
+        // It is given once, in whichever way it is asked for again.
+        let again = slow.wait_timeout(PATIENCE).unwrap();
+        assert!(matches!(again, Err(Error::Value { .. })), "{place}: {again:?}");
+        let again = block_on(async { (&mut slow).await });
+        assert!(matches!(again, Err(Error::Value { .. })), "{place}: {again:?}");
+        let again = slow.wait();
+        assert!(matches!(again, Err(Error::Value { .. })), "{place}: {again:?}");
         // One that nobody waits for has its effect.
         drop(control.start::<Add>(&hits, 1));
         let end = std::time::Instant::now() + PATIENCE;
