@@ -46,7 +46,7 @@ mod tests {
     /// Resident bytes of this process (proc(5)).
     fn resident() -> usize {
         let pages = fs::read_to_string("/proc/self/statm").unwrap();
-        pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+        pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * rustix::param::page_size()
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod child;
 /// Resident bytes of this process (proc(5)).
 fn resident() -> usize {
     let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
-    pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+    pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * rustix::param::page_size()
 }
 
 /// Bytes that are resident after much was freed by a thread that is there yet, and given back.

@@ -107,7 +107,7 @@ impl Servers {
 fn resident(pid: u32) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap();
     let pages: u64 = text.split(' ').nth(1).unwrap().parse().unwrap();
-    pages * 4096
+    pages * rustix::param::page_size() as u64
 }
 
 fn mib(bytes: u64) -> u64 {

@@ -131,16 +131,18 @@ impl Deref for Anon {
 mod tests {
     use std::fs;
 
+    use rustix::param::page_size;
+
     use super::*;
 
     /// Bytes of the mapping that have memory.
     fn resident(anon: &Anon) -> usize {
-        let mut pages = vec![0u8; anon.len() / 4096];
+        let mut pages = vec![0u8; anon.len() / page_size()];
         let start = anon.as_ptr().cast();
         // SAFETY: the range is mapped, and `pages` has a byte for each page.
         let outcome = unsafe { libc::mincore(start, anon.len(), pages.as_mut_ptr()) };
         assert_eq!(outcome, 0);
-        pages.iter().filter(|&&page| page & 1 == 1).count() * 4096
+        pages.iter().filter(|&&page| page & 1 == 1).count() * page_size()
     }
 
     #[test]
@@ -158,8 +160,8 @@ mod tests {
     fn untouched_memory_is_not_resident() {
         let anon = Anon::new(64 << 10, Huge::Never, Populate::OnTouch).unwrap();
         assert_eq!(resident(&anon), 0);
-        anon.write(4096, b"x");
-        assert_eq!(resident(&anon), 4096);
+        anon.write(page_size(), b"x");
+        assert_eq!(resident(&anon), page_size());
     }
 
     fn transparent(len: usize, populate: Populate) -> Option<Anon> {
@@ -191,12 +193,12 @@ mod tests {
         };
         let before = pages();
         for _ in 0..4000 {
-            if transparent(4096, Populate::OnTouch).is_none() {
+            if transparent(page_size(), Populate::OnTouch).is_none() {
                 return;
             }
         }
         // 2 MiB lost each time would make 8 GB; other tests' threads take some.
-        assert!(pages().saturating_sub(before) < (4 << 30) / 4096);
+        assert!(pages().saturating_sub(before) < (4 << 30) / page_size());
     }
 
     #[test]

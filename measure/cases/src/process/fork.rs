@@ -322,7 +322,7 @@ mod tests {
     }
 
     fn resident(forking: &Forking) -> u64 {
-        process(forking).statm().unwrap().resident * 4096
+        process(forking).statm().unwrap().resident * procfs::page_size()
     }
 
     #[test]

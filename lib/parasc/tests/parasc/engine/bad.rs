@@ -81,7 +81,7 @@ fn no_thread_can_be_had() {
 pub(crate) fn address_space() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: u64 = pages.split(' ').next().unwrap().parse().unwrap();
-    pages * 4096
+    pages * rustix::param::page_size() as u64
 }
 
 #[test]

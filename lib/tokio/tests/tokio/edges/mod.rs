@@ -206,5 +206,5 @@ fn limit(which: libc::__rlimit_resource_t, most: u64) {
 /// Bytes of address space that are taken.
 fn mapped() -> u64 {
     let status = std::fs::read_to_string("/proc/self/statm").unwrap();
-    status.split(' ').next().unwrap().parse::<u64>().unwrap() * 4096
+    status.split(' ').next().unwrap().parse::<u64>().unwrap() * rustix::param::page_size() as u64
 }
