@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::arch::Arch;
 use crate::capi::{self, files_in};
-use crate::debian::{self, Package};
+use crate::debian;
 use crate::fresh::archive;
 use crate::install::PROFILE;
 use crate::run::{cargo, program, read, run, target_folder};
@@ -21,9 +21,6 @@ use crate::{size, wheel};
 const TARGET: &str = "aarch64-unknown-linux-gnu";
 /// Emulator of user programs for aarch64.
 pub(crate) const EMULATOR: &str = "qemu-aarch64-static";
-/// Package that fetches Debian's packages for aarch64.
-const DEBOOTSTRAP: &[Package] =
-    &[Package { name: "debootstrap", reason: "fetches Debian's Python and musl for aarch64" }];
 /// The release whose they are.
 const SUITE: &str = "bookworm";
 
@@ -47,8 +44,8 @@ print('kumiki', kumiki.__version__, 'in Python', sys.version.split()[0], 'on', p
 
 /// Makes it below `target/dist-files`, and tries it.
 pub(crate) fn wheel() -> Result<ExitCode> {
-    debian::install(debian::DIST)?;
-    debian::install(debian::AARCH64)?;
+    debian::install("dist")?;
+    debian::install("aarch64")?;
     let library = read(&mut program("rustc", ["--print", "target-libdir", "--target", TARGET]))?;
     if !Path::new(library.trim()).is_dir() {
         run(&mut program("rustup", ["target", "add", TARGET]))?;
@@ -96,7 +93,7 @@ pub(crate) fn debian_of_it() -> Result<PathBuf> {
     if root.is_dir() {
         return Ok(root);
     }
-    debian::install(DEBOOTSTRAP)?;
+    debian::install("debootstrap")?;
     let fetched = tempfile::tempdir_in(target_folder()?).context("a folder for packages")?;
     let folder = fetched.path().to_string_lossy().into_owned();
     let mut fetch =

@@ -17,8 +17,8 @@ use crate::tool;
 
 /// Makes all of it below `target/dist-files`.
 pub fn dist() -> Result<ExitCode> {
-    debian::install(debian::INSTALL)?;
-    debian::install(debian::DIST)?;
+    debian::install("install")?;
+    debian::install("dist")?;
     sbom::ready()?;
     let folder = target_folder()?.join("dist-files");
     let name = format!("kumiki-{}-x86_64-linux-gnu", install::version()?);
@@ -63,8 +63,8 @@ pub fn wheel_alone(arch: Arch) -> Result<ExitCode> {
     if arch == Arch::Arm {
         return arm::wheel();
     }
-    debian::install(debian::INSTALL)?;
-    debian::install(debian::DIST)?;
+    debian::install("install")?;
+    debian::install("dist")?;
     let folder = target_folder()?.join("dist-files");
     fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
     let tree = tempfile::tempdir().context("a folder to install the library in")?;

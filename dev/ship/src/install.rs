@@ -66,7 +66,7 @@ const FILES: [(&str, &str); 17] = [
 
 /// Builds what is shipped and puts it into its place.
 pub fn install(place: &Place) -> Result<ExitCode> {
-    debian::install(debian::INSTALL)?;
+    debian::install("install")?;
     everything(place, "rustc")?;
     println!("installed into {}", place.now(&place.prefix).display());
     Ok(ExitCode::SUCCESS)

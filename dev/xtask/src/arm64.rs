@@ -12,12 +12,10 @@ use anyhow::{Context, Result, ensure};
 use cargo_metadata::Message;
 use kumiki_lab::{Arch, Cache, Config, KernelName, Machine, Output, Talk};
 
-use crate::debian::{self, Package};
+use crate::debian;
 use crate::run::{announce, cargo, root, target_folder, text};
 
 const TARGET: &str = "aarch64-unknown-linux-gnu";
-const NEEDED: &[Package] =
-    &[Package { name: "qemu-system-arm", reason: "a machine of aarch64 is one of its" }];
 /// Programs, each of a crate.
 const PROGRAMS: [(&str, &str); 4] = [
     ("kumiki-cli", "kumiki"),
@@ -86,9 +84,9 @@ const USES: [(&str, &str); 6] = [
 
 /// Builds all of it and runs it there; `filters` choose what by parts of names.
 pub(crate) fn test(filters: &[String]) -> Result<ExitCode> {
-    debian::install(debian::AARCH64)?;
-    debian::install(debian::LAB)?;
-    debian::install(NEEDED)?;
+    debian::install("aarch64")?;
+    debian::install("lab")?;
+    debian::install("arm64")?;
     let chosen = |name: &str| filters.is_empty() || filters.iter().any(|part| name.contains(part));
     let programs = programs()?;
     let machine = machine(&programs)?;
@@ -150,7 +148,7 @@ fn machine(programs: &[PathBuf]) -> Result<Machine> {
     // Tests read files of their crates, by the paths that they were built with.
     let library = root().join("lib");
     let above = library.parent().context("a clone has a folder")?.to_string_lossy().into_owned();
-    told(&machine.command("mkdir").arg("-p").arg(above).output()?);
+    show_failure(&machine.command("mkdir").arg("-p").arg(above).output()?);
     machine.guest().put(&library, &library)?;
     Ok(machine)
 }
@@ -202,7 +200,7 @@ impl TestProgram {
         let mut words = format!("cd {} && {}", self.folder.display(), there.display());
         LEFT_OUT.iter().for_each(|(part, _)| words += &format!(" --skip {part}"));
         let verdict = verdict(machine, &self.name, &["sh", "-c", &words])?;
-        told(&machine.command("rm").arg(&there).output()?);
+        show_failure(&machine.command("rm").arg(&there).output()?);
         Ok(verdict)
     }
 }
@@ -214,7 +212,7 @@ fn verdict(machine: &Machine, what: &str, words: &[&str]) -> Result<(String, boo
     let ended = command.time_limit(LIMIT).output();
     let seconds = begin.elapsed().as_secs();
     let (good, said) = match ended {
-        Ok(output) => (told(&output), summary(&output)),
+        Ok(output) => (show_failure(&output), summary(&output)),
         Err(error) => {
             eprintln!("{what}: {error}");
             (false, error.to_string())
@@ -233,7 +231,7 @@ fn summary(output: &Output) -> String {
 }
 
 /// Shows what was said of what failed.
-fn told(output: &Output) -> bool {
+fn show_failure(output: &Output) -> bool {
     let good = output.exit.code() == 0;
     if !good {
         for said in [&output.stdout, &output.stderr] {

@@ -44,7 +44,7 @@ pub(crate) const DEBUG_KERNEL: &str = "6.12-debug";
 /// Builds such a kernel, if it has not been, and runs the tests of `parasc.ko` on it, or those
 /// that have one of these words in their names.
 pub(crate) fn tested_on_debug_kernel(kernel: &KernelName, words: &[String]) -> Result<ExitCode> {
-    debian::install(debian::LAB)?;
+    debian::install("lab")?;
     let talk = Talk::to(&|text| eprintln!("{text}"));
     kernel.get(&Cache::of_user()?, talk)?;
     let mut tests = cargo("test --locked --package kumiki-cli --test lab --");

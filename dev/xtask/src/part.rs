@@ -1,9 +1,10 @@
 //! The parts of the tests: what each takes, and what runs it.
 
+use anyhow::Result;
 use clap::ValueEnum;
 use serde::Deserialize;
 
-use crate::debian::{self, Package};
+use crate::debian;
 
 /// A part of the tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
@@ -110,18 +111,18 @@ impl Part {
         }
     }
 
-    /// What has to be installed for it.
-    pub(crate) fn packages(self) -> &'static [Package] {
-        match self {
-            Part::Workspace => debian::WORKSPACE,
-            Part::Page => debian::PAGE,
-            Part::Capi => debian::CAPI,
-            Part::Lab | Part::Cpus | Part::Long => debian::LAB,
-            Part::Peers => debian::PEERS,
-            Part::AheadSuites => debian::AHEAD_SUITES,
+    /// Installs what is needed for it.
+    pub(crate) fn install(self) -> Result<()> {
+        debian::install(match self {
+            Part::Workspace => "workspace",
+            Part::Page => "page",
+            Part::Capi => "capi",
+            Part::Lab | Part::Cpus | Part::Long => "lab",
+            Part::Peers => "peers",
+            Part::AheadSuites => "ahead-suites",
             // Cross says by itself what is not to be had, and goes on without.
-            _ => &[],
-        }
+            _ => return Ok(()),
+        })
     }
 
     /// Whether its tests are programs that a build of the workspace makes.

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::debian::{self, Package};
+use crate::debian;
 use crate::run::{cargo, program, root, run, target_folder};
 
 /// Picture that the README shows.
@@ -18,12 +18,6 @@ const PICTURE: &str = "docs/report.png";
 /// Pixels: the top of the page, as wide as a large window.
 const SIZE: (u32, u32) = (1600, 800);
 
-/// What draws the page.
-const PACKAGES: &[Package] = &[
-    Package { name: "chromium", reason: "draws the page" },
-    Package { name: "fonts-liberation", reason: "glyphs for it" },
-];
-
 /// Draws teams on many cpus.
 pub(crate) fn many() -> Result<ExitCode> {
     many::picture()
@@ -31,7 +25,7 @@ pub(crate) fn many() -> Result<ExitCode> {
 
 /// Draws the top of `page`, or of a reference's.
 pub(crate) fn picture(page: Option<&Path>) -> Result<ExitCode> {
-    debian::install(PACKAGES)?;
+    debian::install("page")?;
     let page = match page {
         Some(page) => page.to_owned(),
         None => of_reference()?,

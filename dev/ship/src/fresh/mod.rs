@@ -15,7 +15,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 
-use crate::debian::{self, Package};
+use crate::debian;
 use crate::readme;
 use crate::run::{program, read, root, run, succeeds, target_folder};
 
@@ -46,9 +46,6 @@ impl Release {
     }
 }
 
-/// What such a Debian is made with in a folder.
-const PACKAGES: &[Package] =
-    &[Package { name: "debootstrap", reason: "makes a Debian as new in a folder" }];
 /// All that it has beside Debian's essential packages.
 const INSTALLED: [&str; 4] = ["gcc", "libc6-dev", "git", "ca-certificates"];
 /// Where this machine's Rust is seen in it.
@@ -104,7 +101,7 @@ fn engine() -> Result<Option<&'static str>> {
         NAMESPACES.join(" ")
     );
     if may_mount {
-        debian::install(PACKAGES)?;
+        debian::install("debootstrap")?;
     }
     Ok(engine)
 }

@@ -63,9 +63,9 @@ pub(super) struct Tools {
 impl Tools {
     /// Has them ready for this processor, after fetching what is missing.
     pub(super) fn ready(arch: Arch) -> Result<Self> {
-        debian::install(debian::MUSL)?;
+        debian::install("musl")?;
         if arch == Arch::Arm {
-            debian::install(debian::AARCH64)?;
+            debian::install("aarch64")?;
         }
         let folder = target_folder()?.join("musl");
         let has_target = has_target(arch)?;

@@ -22,7 +22,7 @@ fn platform(arch: Arch) -> String {
 
 /// Makes it.
 pub(super) fn wheel(tools: &Tools, folder: &Path) -> Result<PathBuf> {
-    debian::install(debian::DIST)?;
+    debian::install("dist")?;
     let profile = install::PROFILE;
     let words =
         format!("--package kumiki-capi --lib --crate-type staticlib --profile {profile} --locked");

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::{BenchOutcome, Must, Row};
-use crate::debian::{self, Package};
+use crate::debian;
 use crate::run::{cargo, program, read, run, target_folder};
 
 /// Our own subject.
@@ -19,17 +19,9 @@ pub(super) const COPY_LIMIT: &str = "nontemporal_2t";
 pub(super) const PROGRAMS: &str =
     "--package kumiki-bench --package kumiki-capi --package kumiki-du";
 
-/// Packages that the peers of all benches need to be built: they are in one program.
-const PEERS: &[Package] = &[
-    Package { name: "gcc", reason: "OpenMP is measured, and peers in C" },
-    Package { name: "g++", reason: "forkunion and snmalloc are measured, and others in C++" },
-    Package { name: "make", reason: "jemalloc is built by it" },
-    Package { name: "libtbb-dev", reason: "oneTBB is measured" },
-];
-
 /// Builds the programs, has `dev/bench/` measure everything or these cases, prints the rows.
 pub(super) fn measured(bench: &str, cases: &[String]) -> Result<BenchOutcome> {
-    debian::install(PEERS)?;
+    debian::install("bench")?;
     let build = format!("build --profile dist --locked {PROGRAMS} --features kumiki-bench/peers");
     run(&mut cargo(&build))?;
     let words = std::iter::once(bench).chain(cases.iter().map(String::as_str));

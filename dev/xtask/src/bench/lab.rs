@@ -21,7 +21,7 @@ const KERNEL: &str = "6.1";
 
 /// Measures in machines; with `judge` says whether the promises hold.
 pub(super) fn lab(judge: bool) -> Result<BenchOutcome> {
-    debian::install(debian::LAB)?;
+    debian::install("lab")?;
     run(&mut cargo("build --profile dist --locked --package kumiki-cli --package kumiki-bench"))?;
     let programs = target_folder()?.join("dist");
     let starts = (0..STARTS).map(|_| measured(&programs)).collect::<Result<Vec<_>>>()?;

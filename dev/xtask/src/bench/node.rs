@@ -11,13 +11,8 @@ use kumiki_lab::{
 
 use super::judge::{Figures, print_rows};
 use super::{BenchOutcome, Must, promises};
-use crate::debian::{self, Package};
+use crate::debian;
 use crate::run::{cargo, program, root, run, target_folder};
-
-const PACKAGES: &[Package] = &[Package {
-    name: "e2fsprogs",
-    reason: "the machine in the lab gets a disk with a file system",
-}];
 
 /// The machine: the host's kernel and the nodes' are the same.
 const KERNEL: &str = "6.1";
@@ -72,8 +67,8 @@ const RUNC_LIBRARY: &str = "libseccomp.so.2";
 /// Measures in a machine all, or the parts that `only` names; with `judge` says whether the
 /// promises hold.
 pub(super) fn node(judge: bool, only: &[String]) -> Result<BenchOutcome> {
-    debian::install(debian::LAB)?;
-    debian::install(PACKAGES)?;
+    debian::install("lab")?;
+    debian::install("bench-node")?;
     run(&mut cargo("build --profile dist --locked --package kumiki-cli --package kumiki-bench"))?;
     let json = measured(&target_folder()?.join("dist"), only)?;
     let mut outcome = BenchOutcome::read(&json).context("result of `kumiki-bench node`")?;

@@ -5,15 +5,11 @@ use anyhow::Result;
 
 use super::judge::{Figures, measured};
 use super::{BenchOutcome, Must, promises};
-use crate::debian::{self, Package};
-
-/// Who walks as everybody does.
-const PACKAGES: &[Package] =
-    &[Package { name: "coreutils", reason: "GNU du is measured beside kumiki-du" }];
+use crate::debian;
 
 /// Measures every subject, or these cases; with `judge` says whether the promises hold.
 pub(super) fn parasc(judge: bool, cases: &[String]) -> Result<BenchOutcome> {
-    debian::install(PACKAGES)?;
+    debian::install("bench-parasc")?;
     let mut outcome = measured("parasc", cases)?;
     println!(
         "getppid: the paper has gettid, which answers for the wrong thread when it is offloaded"

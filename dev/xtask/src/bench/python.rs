@@ -4,19 +4,12 @@ use anyhow::Result;
 
 use super::judge::{Figures, measured_by};
 use super::{BenchOutcome, promises};
-use crate::debian::{self, Package};
+use crate::debian;
 use crate::run::{cargo, run, target_folder};
-
-/// What is measured beside it, or imported.
-const PACKAGES: &[Package] = &[
-    Package { name: "python3", reason: "many files and templates are measured from it" },
-    Package { name: "python3-numpy", reason: "a template imports it" },
-    Package { name: "python3-pandas", reason: "a template imports it" },
-];
 
 /// Measures all cases, or these; with `judge` says whether the promises hold.
 pub(super) fn python(judge: bool, cases: &[String]) -> Result<BenchOutcome> {
-    debian::install(PACKAGES)?;
+    debian::install("bench-python")?;
     // It has no peers that are built.
     let build = "build --profile dist --locked --package kumiki-bench --package kumiki-capi";
     run(&mut cargo(build))?;

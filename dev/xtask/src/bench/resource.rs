@@ -5,21 +5,14 @@ use anyhow::Result;
 
 use super::judge::{Figures, measured};
 use super::{BenchOutcome, Must, promises};
-use crate::debian::{self, Package};
+use crate::debian;
 
 mod durable;
 mod process;
 
-/// What its own peers need.
-const PACKAGES: &[Package] = &[
-    Package { name: "libtcmalloc-minimal4", reason: "tcmalloc is measured beside per-core memory" },
-    Package { name: "nats-server", reason: "calls to other machines are measured beside it" },
-    Package { name: "python3", reason: "programs are started from Python, too" },
-];
-
 /// Measures every subject, or these cases; with `judge` says whether the promises hold.
 pub(super) fn resource(judge: bool, cases: &[String]) -> Result<BenchOutcome> {
-    debian::install(PACKAGES)?;
+    debian::install("bench-resource")?;
     // From Python it is measured by way of the library for C.
     let mut outcome = measured("resource", cases)?;
     if judge {

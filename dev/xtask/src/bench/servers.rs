@@ -8,23 +8,12 @@ use anyhow::Result;
 use super::judge::{Figures, measured};
 use super::{BenchOutcome, Must, promises};
 use crate::capi::{self, Place};
-use crate::debian::{self, Package};
+use crate::debian;
 use crate::run::{cargo, program, run, target_folder};
-
-/// What its own peers need.
-const PACKAGES: &[Package] = &[
-    Package { name: "nginx", reason: "static files are measured beside it" },
-    Package { name: "redis-server", reason: "keys and values are measured beside it" },
-    Package { name: "memcached", reason: "and beside it" },
-    Package { name: "util-linux", reason: "servers are bound to a cpu by its taskset" },
-    Package { name: "librocksdb-dev", reason: "its MultiGet is measured" },
-    Package { name: "liburing-dev", reason: "by io_uring, too" },
-    Package { name: "pkg-config", reason: "the file system for RocksDB finds libkumiki by it" },
-];
 
 /// Measures every subject, or these cases; with `judge` says whether the promises hold.
 pub(super) fn servers(judge: bool, cases: &[String]) -> Result<BenchOutcome> {
-    debian::install(PACKAGES)?;
+    debian::install("bench-servers")?;
     // Not among the programs of all benches, whose features it would change.
     for server in ["kumiki-httpd", "kumiki-kv"] {
         run(&mut cargo(&format!("build --profile dist --locked --package {server}")))?;

@@ -5,15 +5,11 @@ use anyhow::Result;
 
 use super::judge::{Figures, measured};
 use super::{BenchOutcome, Must, promises};
-use crate::debian::{self, Package};
-
-/// A peer that not each Debian has.
-const PACKAGES: &[Package] =
-    &[Package { name: "libhwy-dev", reason: "Highway's thread pool is one, too, as of Debian 13" }];
+use crate::debian;
 
 /// Measures every subject; with `judge` says whether the promises hold.
 pub(super) fn shadow(judge: bool, cases: &[String]) -> Result<BenchOutcome> {
-    debian::install(PACKAGES)?;
+    debian::install("bench-shadow")?;
     let mut outcome = measured("shadow", cases)?;
     if judge {
         outcome.musts = musts(&Figures(&outcome.rows));

@@ -48,7 +48,7 @@ const REST: Duration = Duration::from_secs(60);
 
 /// Runs them until the time is over, or one machine has not been well.
 pub(crate) fn drawn(asked: &Drawn) -> Result<ExitCode> {
-    debian::install(debian::LAB)?;
+    debian::install("lab")?;
     run(&mut cargo("build --quiet --locked --package kumiki-cli --bin kumiki"))?;
     let own = ["6.1", "6.12"].map(str::parse).into_iter().collect::<Result<Vec<_>, _>>()?;
     let kernels = if asked.kernels.is_empty() { &own } else { &asked.kernels };

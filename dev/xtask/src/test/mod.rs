@@ -36,14 +36,14 @@ pub(crate) fn test(part: Option<Part>, filters: &[String]) -> Result<ExitCode> {
         bail!(sentence);
     }
     for part in &parts {
-        debian::install(part.packages())?;
+        part.install()?;
     }
     if parts.contains(&Part::Long) {
-        debian::install(Part::Capi.packages())?;
-        debian::install(Part::Workspace.packages())?;
-        debian::install(Part::Peers.packages())?;
-        debian::install(debian::CLIENTS)?;
-        if let Err(error) = debian::install(debian::LONG) {
+        Part::Capi.install()?;
+        Part::Workspace.install()?;
+        Part::Peers.install()?;
+        debian::install("clients")?;
+        if let Err(error) = debian::install("long") {
             // The test that needs it says that it is skipped.
             eprintln!("PyTorch cannot be had here: {error:#}");
         }
