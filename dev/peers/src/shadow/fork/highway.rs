@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::{Fork, forced};
+use super::Fork;
 use crate::pair::Pair;
 use crate::shadow::job::lend;
 
@@ -37,14 +37,6 @@ impl Drop for Highway {
 }
 
 impl Fork for Highway {
-    fn both<A: Send, B: Send>(
-        &mut self,
-        main: impl FnOnce() -> A + Send,
-        other: impl FnOnce() -> B + Send,
-    ) -> (A, B) {
-        forced(self, main, other)
-    }
-
     fn split<A: Send, B: Send>(
         &mut self,
         main: impl FnOnce() -> A + Send,

@@ -33,8 +33,8 @@ pub(crate) mod onetbb;
 #[cfg(feature = "peers")]
 pub(crate) mod openmp;
 
-/// A way to fork and join, ready on its two cpus.
-pub(crate) trait Fork {
+/// A way to fork and join, ready on its two cpus. It has `both`, or where main takes jobs back `split`.
+pub(crate) trait Fork: Sized {
     /// Whether it places its threads itself; else the kernel does, within the
     /// two cpus.
     const BOUND: bool = true;
@@ -45,7 +45,9 @@ pub(crate) trait Fork {
         &mut self,
         main: impl FnOnce() -> A + Send,
         other: impl FnOnce() -> B + Send,
-    ) -> (A, B);
+    ) -> (A, B) {
+        forced(self, main, other)
+    }
 
     /// The same with jobs that do nothing, one right after the other.
     #[inline]
@@ -83,10 +85,10 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Looks between two at the clock.
 const LOOKS: u32 = 1 << 16;
 
-/// [`Fork::both`] of a subject whose main takes jobs back that have not begun:
+/// Does [`Fork::both`] of a subject whose main takes jobs back that have not begun:
 /// main stays away until the other has run, or has not begun for long.
 #[inline]
-pub(crate) fn forced<S: Fork, A: Send, B: Send>(
+fn forced<S: Fork, A: Send, B: Send>(
     subject: &mut S,
     main: impl FnOnce() -> A + Send,
     other: impl FnOnce() -> B + Send,

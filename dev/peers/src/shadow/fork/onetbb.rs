@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::{Fork, forced};
+use super::Fork;
 use crate::pair::Pair;
 use crate::shadow::job::lend;
 
@@ -32,14 +32,6 @@ pub(crate) fn inside<R: Send>(pair: Pair, body: impl FnOnce(OneTbb) -> R + Send)
 }
 
 impl Fork for OneTbb {
-    fn both<A: Send, B: Send>(
-        &mut self,
-        main: impl FnOnce() -> A + Send,
-        other: impl FnOnce() -> B + Send,
-    ) -> (A, B) {
-        forced(self, main, other)
-    }
-
     fn split<A: Send, B: Send>(
         &mut self,
         main: impl FnOnce() -> A + Send,

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use rayon::ThreadPool;
 
-use super::{Fork, forced};
+use super::Fork;
 use crate::pair::Pair;
 use crate::stopwatch::Stopwatch;
 
@@ -32,14 +32,6 @@ impl RayonJoin {
 }
 
 impl Fork for RayonJoin {
-    fn both<A: Send, B: Send>(
-        &mut self,
-        main: impl FnOnce() -> A + Send,
-        other: impl FnOnce() -> B + Send,
-    ) -> (A, B) {
-        forced(self, main, other)
-    }
-
     fn split<A: Send, B: Send>(
         &mut self,
         main: impl FnOnce() -> A + Send,
@@ -62,14 +54,6 @@ impl RayonScope {
 }
 
 impl Fork for RayonScope {
-    fn both<A: Send, B: Send>(
-        &mut self,
-        main: impl FnOnce() -> A + Send,
-        other: impl FnOnce() -> B + Send,
-    ) -> (A, B) {
-        forced(self, main, other)
-    }
-
     fn split<A: Send, B: Send>(
         &mut self,
         main: impl FnOnce() -> A + Send,

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use anyhow::Result;
 use kumiki_shadow::Team;
 
-use super::{Fork, forced};
+use super::Fork;
 use crate::pair::Pair;
 use crate::shadow::sum::sum;
 
@@ -35,14 +35,6 @@ pub(crate) fn team(pair: Pair) -> Result<Team> {
 
 impl Fork for KumikiTeam {
     const BOUND: bool = false;
-
-    fn both<A: Send, B: Send>(
-        &mut self,
-        main: impl FnOnce() -> A + Send,
-        other: impl FnOnce() -> B + Send,
-    ) -> (A, B) {
-        forced(self, main, other)
-    }
 
     fn split<A: Send, B: Send>(
         &mut self,
