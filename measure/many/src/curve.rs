@@ -1,20 +1,16 @@
 //! A call's throughput at each size: threads that are bound to a cpu each, and make it for a while.
 
 use std::path::Path;
-use std::sync::Barrier;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kumiki_measure::error::{Error, Result};
 use kumiki_measure::stats::describe::median_of;
 use kumiki_measure::stats::scaling::{Law, fit};
-use kumiki_sys::affinity;
 use serde::Serialize;
 
 use crate::calls::Call;
 use crate::joint::Joint;
+use crate::rate::rate;
 use crate::{Effort, order};
 
 /// Throughput of a call at so many cpus.
@@ -50,7 +46,8 @@ const AS_GOOD: f64 = 0.95;
 
 /// Measures a call at 1, 2, 4, … cpus of `cpus`, in turns.
 pub(crate) fn curve(call: &Call, cpus: &[usize], folder: &Path, effort: Effort) -> Result<Curve> {
-    of_rates((call.name, call.shares), cpus, effort, |cpus, span| rate(call, cpus, folder, span))
+    let prepare = |number| (call.prepare)(folder, number);
+    of_rates((call.name, call.shares), cpus, effort, |cpus, span| rate(cpus, span, prepare))
 }
 
 /// Measures what threads do together, in the same way.
@@ -101,40 +98,10 @@ fn judged((call, shares): (&'static str, &'static str), points: Vec<Point>) -> C
     }
 }
 
-/// Calls a second of a thread on each of these cpus.
-fn rate(call: &Call, cpus: &[usize], folder: &Path, span: Duration) -> std::io::Result<f64> {
-    let (ready, is_over) = (Barrier::new(cpus.len() + 1), AtomicBool::new(false));
-    thread::scope(|scope| {
-        let threads: Vec<_> = cpus
-            .iter()
-            .enumerate()
-            .map(|(number, &cpu)| {
-                let (ready, is_over) = (&ready, &is_over);
-                scope.spawn(move || {
-                    let bound = affinity::bind(cpu).map_err(std::io::Error::other);
-                    let prepared = (call.prepare)(folder, number);
-                    // Once without a count, whatever it says: it is said below.
-                    let warm = prepared.and_then(|mut make| make().map(|()| make));
-                    ready.wait();
-                    let (_bound, mut make) = (bound?, warm?);
-                    let (began, mut count) = (Instant::now(), 0_u64);
-                    while !is_over.load(Relaxed) {
-                        make()?;
-                        count += 1;
-                    }
-                    Ok(count as f64 / began.elapsed().as_secs_f64())
-                })
-            })
-            .collect();
-        ready.wait();
-        thread::sleep(span);
-        is_over.store(true, Relaxed);
-        threads.into_iter().map(|thread| thread.join().expect("a thread that only calls")).sum()
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use kumiki_sys::affinity;
+
     use super::*;
     use crate::calls::CALLS;
 

@@ -3,7 +3,6 @@
 use std::hint::{black_box, spin_loop};
 use std::io;
 use std::sync::Barrier;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 use std::thread;
@@ -13,6 +12,8 @@ use kumiki_resource::desk;
 use kumiki_shadow::{Builder, Policy, Threshold};
 use kumiki_sys::affinity;
 use kumiki_wait::Waiter;
+
+use crate::rate::rate;
 
 /// Something that threads on so many cpus do together.
 pub(crate) struct Joint {
@@ -102,7 +103,6 @@ fn core_calls(cpus: &[usize], span: Duration) -> io::Result<f64> {
 
 /// Claims a second of one word by swaps, as calls of a batch are claimed, each with work of its own.
 fn claims(cpus: &[usize], span: Duration) -> io::Result<f64> {
-    let (ready, is_over) = (Barrier::new(cpus.len() + 1), AtomicBool::new(false));
     let word = AtomicU64::new(0);
     let claim = || {
         let mut now = word.load(Relaxed);
@@ -110,30 +110,9 @@ fn claims(cpus: &[usize], span: Duration) -> io::Result<f64> {
             now = other;
         }
         work(200);
+        Ok(())
     };
-    thread::scope(|scope| {
-        let (ready, is_over, claim) = (&ready, &is_over, &claim);
-        let threads: Vec<_> = cpus
-            .iter()
-            .map(|&cpu| {
-                scope.spawn(move || {
-                    let bound = affinity::bind(cpu).map_err(other);
-                    ready.wait();
-                    let _bound = bound?;
-                    let (began, mut count) = (Instant::now(), 0_u64);
-                    while !is_over.load(Relaxed) {
-                        claim();
-                        count += 1;
-                    }
-                    Ok(count as f64 / began.elapsed().as_secs_f64())
-                })
-            })
-            .collect();
-        ready.wait();
-        thread::sleep(span);
-        is_over.store(true, Relaxed);
-        threads.into_iter().map(|thread| thread.join().expect("it only claims")).sum()
-    })
+    rate(cpus, span, move |_| Ok(claim))
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ mod curve;
 mod joint;
 mod order;
 mod prediction;
+mod rate;
 mod record;
 mod teams;
 
