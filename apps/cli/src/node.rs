@@ -17,8 +17,8 @@ use std::time::Duration;
 use anyhow::{Result, bail, ensure};
 use clap::{Args, Subcommand, ValueEnum};
 use kumiki_node::{
-    Cpus, Elastic, KernelForm, MemoryLimits, MemorySource, Node, NodeInfo, NodeState, ServiceState,
-    Spec, Stages, Usage, default_file, is_node,
+    Cpus, Elastic, KernelForm, MemoryLimits, MemorySource, Node, NodeInfo, ServiceState, Spec,
+    Stages, Usage, default_file, is_node,
 };
 use kumiki_report::format;
 use kumiki_sys::sentence::with_causes;
@@ -606,8 +606,8 @@ fn nodes(nodes: &[NodeInfo], json: bool) -> Result<()> {
 /// State of a node, for people.
 fn standing(node: &NodeInfo) -> String {
     match &node.service {
-        Some(service) => kept(state_of(node), service),
-        None => state_of(node).to_owned(),
+        Some(service) => kept(node.state_word(), service),
+        None => node.state_word().to_owned(),
     }
 }
 
@@ -621,20 +621,6 @@ fn kept(state: &str, service: &ServiceState) -> String {
         "up" => format!("{state}{restarts}"),
         "waiting" => format!("{state}, starts in {} s{restarts}", service.pause_s),
         other => format!("{state}, {other}{restarts}"),
-    }
-}
-
-/// State of a node, in a word.
-pub(crate) fn state_of(node: &NodeInfo) -> &'static str {
-    match node.state {
-        NodeState::Created => "created",
-        NodeState::Lent => "lent",
-        NodeState::Starting => "starting",
-        NodeState::Ready => "ready",
-        NodeState::Hung => "hung",
-        NodeState::Ended => node.word,
-        NodeState::Stopped => "stopped",
-        NodeState::Idle => "idle",
     }
 }
 

@@ -8,7 +8,7 @@ use kumiki_node::Node;
 use kumiki_report::{Owner, Owners, nodes_html};
 use kumiki_sys::cpuset::CpuSet;
 
-use crate::{node, output};
+use crate::output;
 
 /// The page, of a bench's result, of this machine if it can have nodes, or of both.
 pub(crate) fn page(bench: Option<&Path>) -> Result<String> {
@@ -30,7 +30,7 @@ fn owners() -> Result<Owners> {
     let cpus: CpuSet = text.trim().parse().with_context(|| format!("reading {present}"))?;
     let iomem = fs::read_to_string("/proc/iomem").context("reading /proc/iomem")?;
     let nodes = Node::list()?.into_iter().map(|node| Owner {
-        state: node::state_of(&node).to_owned(),
+        state: node.state_word().to_owned(),
         memory: node.memory.iter().filter_map(|piece| range(&piece.replace("0x", ""))).collect(),
         cpus: node.cpus,
         image: node.image,

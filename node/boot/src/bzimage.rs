@@ -5,7 +5,7 @@
 
 use std::ops::RangeInclusive;
 
-use crate::bytes::{array, part, u16_le, u32_le, u64_le};
+use crate::bytes::{array, part, u16_le, u32_le};
 use crate::{Compression, Error, Result};
 
 pub(crate) const HEADER_AT: usize = 0x1f1;
@@ -22,7 +22,6 @@ const XLOADFLAGS: usize = 0x236;
 const CMDLINE_SIZE: usize = 0x238;
 const PAYLOAD_OFFSET: usize = 0x248;
 const PAYLOAD_LENGTH: usize = 0x24c;
-const PREF_ADDRESS: usize = 0x258;
 const INIT_SIZE: usize = 0x260;
 /// Offsets at which the setup header may end.
 const HEADER_END: RangeInclusive<usize> = INIT_SIZE + 4..=0x290;
@@ -132,11 +131,6 @@ impl<'a> BzImage<'a> {
         self.u32(INIT_SIZE).into()
     }
 
-    /// Address at which it was linked to run.
-    pub fn preferred_address(&self) -> u64 {
-        u64_le(self.file, PREF_ADDRESS).unwrap_or(0)
-    }
-
     /// True if it may lie above 4 GiB, together with its initramfs.
     pub fn above_4g(&self) -> bool {
         self.u16(XLOADFLAGS) & XLF_CAN_BE_LOADED_ABOVE_4G != 0
@@ -215,7 +209,6 @@ pub(crate) mod tests {
         put(CMDLINE_SIZE, &2047u32.to_le_bytes());
         put(PAYLOAD_OFFSET, &0x400u32.to_le_bytes());
         put(PAYLOAD_LENGTH, &(payload.len() as u32).to_le_bytes());
-        put(PREF_ADDRESS, &0x100_0000u64.to_le_bytes());
         put(INIT_SIZE, &0x200_0000u32.to_le_bytes());
         put(0x300, b"6.1.0-test-amd64 (builder) #1\0");
         file.resize(file.len() + 0x400, 0x90);

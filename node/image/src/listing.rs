@@ -75,6 +75,22 @@ pub struct NodeInfo {
     pub service: Option<ServiceState>,
 }
 
+impl NodeInfo {
+    /// Names its state in a word; of one that has ended, how.
+    pub fn state_word(&self) -> &'static str {
+        match self.state {
+            NodeState::Created => "created",
+            NodeState::Lent => "lent",
+            NodeState::Starting => "starting",
+            NodeState::Ready => "ready",
+            NodeState::Hung => "hung",
+            NodeState::Ended => self.word,
+            NodeState::Stopped => "stopped",
+            NodeState::Idle => "idle",
+        }
+    }
+}
+
 /// All nodes.
 pub fn nodes() -> Result<Vec<NodeInfo>> {
     sysfs::each(Holding::Node, |entry| Ok(look(entry)?.0))

@@ -10,8 +10,6 @@ use rustix::net::{AddressFamily, Shutdown, SocketType, listen, shutdown, socket}
 
 use crate::{Error, Result};
 
-/// The host, seen from a node.
-pub const HOST_CID: u32 = 2;
 /// Any of one's own.
 const ANY_CID: u32 = u32::MAX;
 const CHUNK_BYTES: usize = 64 << 10;

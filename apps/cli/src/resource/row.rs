@@ -9,7 +9,6 @@ use kumiki_resource::{Id, Listed, Pattern};
 use serde::Serialize;
 
 use super::Which;
-use crate::node::state_of;
 use crate::output;
 
 /// A resource and whose it is.
@@ -95,7 +94,7 @@ fn of_machine() -> Vec<Row> {
     let nodes = Node::list().unwrap_or_default().into_iter().map(|node| {
         let owner = if node.owner == 0 { String::new() } else { node.owner.to_string() };
         let cpus: Vec<_> = node.cpus.iter().map(u32::to_string).collect();
-        let state = format!("{}, cpus {}", state_of(&node), cpus.join(","));
+        let state = format!("{}, cpus {}", node.state_word(), cpus.join(","));
         row(format!("machine/node/{}", node.name), owner, state, node.bytes)
     });
     images.chain(nodes).collect()

@@ -15,6 +15,7 @@ use kumiki_node_wire::window::Window;
 use kumiki_node_wire::wish::{MemoryOrder, Wish};
 
 use super::Node;
+use super::resize::not_answering;
 use crate::node::session::Session;
 use crate::{Error, ErrorKind, Result, Subject};
 
@@ -86,14 +87,8 @@ impl MemoryChange<'_> {
             let text = format!("node {name}: memory of {wanted} bytes: {problem}");
             Err(Error::refused(kind, Subject::node(name), text))
         };
-        if entry.cpus.is_empty() {
-            let problem = "it sleeps, its cpus with this machine: kumiki node exec wakes it";
-            return refused(ErrorKind::NotRunning, problem.to_owned());
-        }
-        if self.runs && (entry.word != abi::WORD_READY || self.window.is_lent()) {
-            let problem = "it runs, and its agent does not answer this machine (it starts, hangs, \
-                           has ended, or another node starts it): see kumiki node ls";
-            return refused(ErrorKind::Busy, problem.to_owned());
+        if let Some((kind, problem)) = not_answering(entry, &self.window, self.runs) {
+            return refused(kind, problem.to_owned());
         }
         if self.unit == 0 || !self.unit.is_multiple_of(abi::PIECE_UNIT) {
             let problem = "its kernel adds none while it runs (CONFIG_MEMORY_HOTREMOVE), or has not \

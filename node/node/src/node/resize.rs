@@ -68,6 +68,22 @@ pub(super) fn settled(
     Ok(record)
 }
 
+/// Tells why its agent does not answer an order, if that is so.
+pub(super) fn not_answering(
+    entry: &sysfs::Status,
+    window: &Window,
+    runs: bool,
+) -> Option<(ErrorKind, &'static str)> {
+    if entry.cpus.is_empty() {
+        let problem = "it sleeps, its cpus with this machine: kumiki node exec wakes it";
+        return Some((ErrorKind::NotRunning, problem));
+    }
+    let answers = entry.word == abi::WORD_READY && !window.is_lent();
+    let problem = "it runs, and its agent does not answer this machine (it starts, hangs, has ended, or \
+                   another node starts it): see kumiki node ls";
+    (runs && !answers).then_some((ErrorKind::Busy, problem))
+}
+
 struct Change<'a> {
     node: &'a Node,
     device: Device,
@@ -83,14 +99,8 @@ impl Change<'_> {
             let text = format!("node {name}: {count} cpus: {problem}");
             Err(Error::refused(kind, Subject::node(name), text))
         };
-        if entry.cpus.is_empty() {
-            let problem = "it sleeps, its cpus with this machine: kumiki node exec wakes it";
-            return refused(ErrorKind::NotRunning, problem.to_owned());
-        }
-        if self.runs && (entry.word != abi::WORD_READY || self.window.is_lent()) {
-            let problem = "it runs, and its agent does not answer this machine (it starts, hangs, \
-                           has ended, or another node starts it): see kumiki node ls";
-            return refused(ErrorKind::Busy, problem.to_owned());
+        if let Some((kind, problem)) = not_answering(entry, &self.window, self.runs) {
+            return refused(kind, problem.to_owned());
         }
         // One that was told of no others may have those again that it began with.
         let (min, max) = match record.elastic {

@@ -1,7 +1,7 @@
 //! Other nodes, as this one sees and starts them.
 
 use anyhow::Result;
-use kumiki_node::{Delegated, KernelForm, NodeInfo, NodeState, seen_here};
+use kumiki_node::{Delegated, KernelForm, NodeInfo, seen_here};
 
 use super::say;
 use super::words::Start;
@@ -37,20 +37,10 @@ pub(crate) fn list(json: bool) -> Result<String> {
 }
 
 fn row(node: &NodeInfo) -> [String; 5] {
-    let state = match node.state {
-        NodeState::Created => "created",
-        NodeState::Lent => "lent",
-        NodeState::Starting => "starting",
-        NodeState::Ready => "ready",
-        NodeState::Hung => "hung",
-        NodeState::Ended => node.word,
-        NodeState::Stopped => "stopped",
-        NodeState::Idle => "idle",
-    };
     let cpus: Vec<_> = node.cpus.iter().map(u32::to_string).collect();
     [
         node.name.clone(),
-        state.to_owned(),
+        node.state_word().to_owned(),
         node.image.clone().unwrap_or_else(|| "-".to_owned()),
         cpus.join(","),
         format!("{} MiB", node.bytes >> 20),
