@@ -2,6 +2,7 @@
 //! they must do what they do without.
 
 mod asked;
+mod attributes;
 mod contents;
 mod memory;
 mod names;

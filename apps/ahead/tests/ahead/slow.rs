@@ -4,13 +4,15 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread::sleep;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use fuser::{
     BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
     Generation, INodeNo, InitFlags, KernelConfig, LockOwner, MountOption, OpenFlags, ReplyAttr,
     ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEntry, ReplyOpen, Request,
 };
+
+use crate::attributes::attributes;
 
 /// The kernel keeps what it was told.
 const LONG: Duration = Duration::from_secs(3600);
@@ -97,23 +99,7 @@ impl Tree {
             Content::File(bytes) => (FileType::RegularFile, bytes.len() as u64, 0o644),
             Content::Folder(_) => (FileType::Directory, 4096, 0o755),
         };
-        Some(FileAttr {
-            ino: INodeNo(number),
-            size,
-            blocks: size.div_ceil(512),
-            atime: UNIX_EPOCH,
-            mtime: UNIX_EPOCH,
-            ctime: UNIX_EPOCH,
-            crtime: UNIX_EPOCH,
-            kind,
-            perm,
-            nlink: 1,
-            uid: 0,
-            gid: 0,
-            rdev: 0,
-            flags: 0,
-            blksize: 4096,
-        })
+        Some(attributes(INodeNo(number), kind, size, perm))
     }
 }
 

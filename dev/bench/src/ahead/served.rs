@@ -12,7 +12,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::sleep;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use fuser::{
@@ -21,7 +21,11 @@ use fuser::{
     ReplyEntry, ReplyOpen, ReplyWrite, Request, WriteFlags,
 };
 
+use self::attributes::attributes;
 use super::image::{BYTES, IMAGE, ran};
+
+#[path = "../../../../apps/ahead/tests/ahead/attributes.rs"]
+mod attributes;
 
 /// First word of its command line; it works in the folder of the image.
 pub(crate) const WORD: &str = "ahead-disk";
@@ -48,23 +52,9 @@ impl Delayed {
     }
 
     fn attributes(number: INodeNo) -> FileAttr {
-        let is_root = number == INodeNo::ROOT;
-        FileAttr {
-            ino: number,
-            size: if is_root { 0 } else { BYTES },
-            blocks: 0,
-            atime: UNIX_EPOCH,
-            mtime: UNIX_EPOCH,
-            ctime: UNIX_EPOCH,
-            crtime: UNIX_EPOCH,
-            kind: if is_root { FileType::Directory } else { FileType::RegularFile },
-            perm: 0o700,
-            nlink: 1,
-            uid: 0,
-            gid: 0,
-            rdev: 0,
-            flags: 0,
-            blksize: 4096,
+        match number == INodeNo::ROOT {
+            true => attributes(number, FileType::Directory, 0, 0o700),
+            false => attributes(number, FileType::RegularFile, BYTES, 0o700),
         }
     }
 }
