@@ -5,6 +5,7 @@
 
 use std::ffi::c_void;
 use std::ptr;
+use std::time::{Duration, Instant};
 
 use kumiki_parasc::Engine;
 
@@ -27,6 +28,7 @@ unsafe extern "C-unwind" {
         start: Start,
         argument: *mut c_void,
     ) -> libc::c_int;
+    fn pthread_tryjoin_np(thread: libc::pthread_t, ended: *mut *mut c_void) -> libc::c_int;
 }
 
 /// A thread that processes requests of `engine`.
@@ -70,5 +72,18 @@ impl Thread {
     pub(crate) fn join(self) {
         // SAFETY: joined once.
         unsafe { libc::pthread_join(self.0, ptr::null_mut()) };
+    }
+
+    /// Joins it, and gives what it returned; `None`: it goes on after so long.
+    pub(crate) fn join_within(self, limit: Duration) -> Option<usize> {
+        let (mut ended, begin) = (ptr::null_mut(), Instant::now());
+        // SAFETY: it is joined once: what has not ended is asked again.
+        while unsafe { pthread_tryjoin_np(self.0, &raw mut ended) } != 0 {
+            if begin.elapsed() > limit {
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Some(ended.addr())
     }
 }

@@ -2,6 +2,7 @@
 //! What its header says is tried by C programs, which also show that it can be used from C.
 
 mod cancelled;
+mod processing_thread;
 mod suite;
 
 use std::path::{Path, PathBuf};

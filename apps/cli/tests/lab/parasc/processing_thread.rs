@@ -1,0 +1,1 @@
+../../../../../lib/parasc/tests/parasc/processing_thread.rs
