@@ -198,7 +198,7 @@ fn name_thread() {
 
 /// The thread that makes the others, which have its table of descriptors, and then works as they do.
 extern "C" fn chief(_: *mut c_void) -> *mut c_void {
-    let Some(state) = state::begun() else { return ptr::null_mut() };
+    let Some(state) = state::initialized() else { return ptr::null_mut() };
     name_thread();
     state.threads.enter();
     let is_prepared = prepare(state);
@@ -246,7 +246,7 @@ fn look_for_room(state: &State) {
 
 extern "C" fn worker(_: *mut c_void) -> *mut c_void {
     name_thread();
-    if let Some(state) = state::begun() {
+    if let Some(state) = state::initialized() {
         state.threads.enter();
         work(state);
     }
@@ -345,10 +345,10 @@ fn make_request(state: &State, descriptors: BorrowedFd<'_>, task: Task) {
             let slept_ns = slept_ns();
             if let Ok(mut walk) = state.walk.lock() {
                 if let Some((above, listing)) = above {
-                    walk.begun(&state.shared, (above, listing), Way::Listed, false);
+                    walk.take_in_visited(&state.shared, (above, listing), Way::Listed, false);
                     walk.came_from(&state.shared, folder.key);
                 }
-                walk.begun(&state.shared, (folder, listing), way, visit.is_under_way);
+                walk.take_in_visited(&state.shared, (folder, listing), way, visit.is_under_way);
                 rest(state, &mut walk, slept_ns, Kind::Folders);
             }
         }

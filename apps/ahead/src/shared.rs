@@ -43,7 +43,7 @@ pub(crate) struct Shared {
 #[cfg(test)]
 impl Shared {
     /// All of it as a process begins it.
-    pub(crate) fn begun() -> Box<Self> {
+    pub(crate) fn boxed() -> Box<Self> {
         use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
         let layout = Layout::new::<Self>();
         // SAFETY: a layout of some size.

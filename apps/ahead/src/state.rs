@@ -170,7 +170,7 @@ pub(crate) fn get() -> Option<&'static State> {
 }
 
 /// The state of this process, if it has begun one; also when it is off.
-pub(crate) fn begun() -> Option<&'static State> {
+pub(crate) fn initialized() -> Option<&'static State> {
     let state = REGION.load(Ordering::Acquire);
     if state.is_null() {
         return None;

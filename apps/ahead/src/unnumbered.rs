@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_name_is_found_by_its_folder_where_numbers_are_not_told() {
-        let shared = Shared::begun();
+        let shared = Shared::boxed();
         let above = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         fs::create_dir(above.path().join("below")).unwrap();
         fs::write(above.path().join("file"), "text").unwrap();
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_folder_that_was_opened_by_its_name_is_known_when_it_is_read() {
-        let shared = Shared::begun();
+        let shared = Shared::boxed();
         shared.unnumbered.are_listed();
         let above = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let open = fs::File::open(above.path()).unwrap();

@@ -314,7 +314,7 @@ impl Walk {
     }
 
     /// Takes in a folder to which the program has come before it was listed here.
-    pub(crate) fn begun(
+    pub(crate) fn take_in_visited(
         &mut self,
         shared: &Shared,
         found: (Folder, Listing),

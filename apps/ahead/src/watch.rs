@@ -44,7 +44,7 @@ const READS: u32 = 4;
 /// Share of `tried_of` after which a slow call has a folder tried.
 const SLOW_SHARE: u32 = 8;
 /// Uses of which one tells the pool that there is room again.
-const TOLD: u32 = 16;
+const SAMPLED: u32 = 16;
 
 /// A file that a call of the program has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,7 +187,7 @@ fn count(state: &State, took: Option<u64>, place: Option<&Place>, what: Use) -> 
                 Use::Looked | Use::LookedAtFolder => counts::add(Count::Used, 1),
                 Use::Opened => counts::add(Count::OpenedUsed, 1),
             }
-            if told(&state.shared.calls) {
+            if is_sampled(&state.shared.calls) {
                 state.shared.work.notify(1);
             }
             return true;
@@ -224,8 +224,8 @@ fn other(took: u64) {
     counts::add(Count::OtherNs, took);
 }
 
-fn told(calls: &AtomicU32) -> bool {
-    calls.fetch_add(1, Ordering::Relaxed).is_multiple_of(TOLD)
+fn is_sampled(calls: &AtomicU32) -> bool {
+    calls.fetch_add(1, Ordering::Relaxed).is_multiple_of(SAMPLED)
 }
 
 /// The program has opened a file by a name that no listed folder has. If its folder stands in a listed one, the program
@@ -309,7 +309,7 @@ fn under_way(state: &'static State, opened: c_int, at: c_int) {
             && pool::start(state)
         {
             let visits = state.shared.visits.load(Ordering::Relaxed);
-            tell_of(state, folder, (Told::UnderWay(at), At::NONE), visits);
+            tell_of(state, folder, (Source::UnderWay(at), At::NONE), visits);
         } else {
             unlisted.forget(Key::of(device, inode));
         }
@@ -421,7 +421,7 @@ fn scan(state: &'static State, path: &CStr) {
     let Some(visit) = begins(state) else { return };
     // What sleeps here, the program's own call finds in memory. It is closed before that call.
     let Ok(open) = rustix::fs::open(path, SCANNED, FileMode::empty()) else { return };
-    see(state, visit, open.as_fd(), (Told::By(path), At::here(path)));
+    see(state, visit, open.as_fd(), (Source::By(path), At::here(path)));
 }
 
 fn see_open(descriptor: c_int, at: At<'_>) {
@@ -432,7 +432,7 @@ fn see_open(descriptor: c_int, at: At<'_>) {
     let Some(visit) = begins(state) else { return };
     // SAFETY: the program's call has just opened it, or has been given it.
     let open = unsafe { BorrowedFd::borrow_raw(descriptor) };
-    see(state, visit, open, (Told::Open(descriptor), at));
+    see(state, visit, open, (Source::Open(descriptor), at));
 }
 
 /// Permission to start threads in a call: only where the program may itself call its allocator.
@@ -465,7 +465,7 @@ pub(crate) fn reads(descriptor: c_int, start: Start) {
 
 /// The way to a folder, as the pool is told.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Told<'path> {
+enum Source<'path> {
     Open(c_int),
     /// A folder by its descriptor, after some of its names.
     UnderWay(c_int),
@@ -477,7 +477,7 @@ const SCANNED: OFlags =
 
 /// A folder that the program begins to read, and that is to be looked at.
 #[derive(Clone, Copy, Debug)]
-struct Begun {
+struct FirstRead {
     /// Number of the visit.
     visits: u32,
     /// True if it is tried whether something has slept or not.
@@ -485,7 +485,7 @@ struct Begun {
 }
 
 /// Counts the visit of a folder; none if nothing is to be done for it.
-fn begins(state: &State) -> Option<Begun> {
+fn begins(state: &State) -> Option<FirstRead> {
     let visits = state.shared.visits.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
     match state.mode() {
         Mode::Quiet => {
@@ -497,15 +497,20 @@ fn begins(state: &State) -> Option<Begun> {
             };
             let is_slow = state.due.load(Ordering::Relaxed) != 0
                 && (visits < FIRST || visits.is_multiple_of(tried_of / SLOW_SHARE));
-            (is_turn || is_slow).then_some(Begun { visits, is_turn })
+            (is_turn || is_slow).then_some(FirstRead { visits, is_turn })
         }
-        Mode::Active => Some(Begun { visits, is_turn: true }),
+        Mode::Active => Some(FirstRead { visits, is_turn: true }),
         _ => None,
     }
 }
 
-fn see(state: &'static State, begun: Begun, open: BorrowedFd<'_>, told: (Told<'_>, At<'_>)) {
-    let Begun { visits, is_turn } = begun;
+fn see(
+    state: &'static State,
+    first: FirstRead,
+    open: BorrowedFd<'_>,
+    source: (Source<'_>, At<'_>),
+) {
+    let FirstRead { visits, is_turn } = first;
     match state.mode() {
         Mode::Quiet => {
             if !trial::is_allowed() {
@@ -526,12 +531,12 @@ fn see(state: &'static State, begun: Begun, open: BorrowedFd<'_>, told: (Told<'_
             }
             let slept = Slept { in_call, in_read };
             if is_worth_a_start(state, open, slept) && pool::start(state) {
-                tell_of(state, open, told, visits);
+                tell_of(state, open, source, visits);
             }
         }
         // It was ended while it was begun.
         Mode::Active if !state.threads.life.is_there() => state.change(Mode::Active, Mode::Quiet),
-        Mode::Active => tell_of(state, open, told, visits),
+        Mode::Active => tell_of(state, open, source, visits),
         _ => return,
     }
     counts::add(Count::Visits, 1);
@@ -562,7 +567,7 @@ fn is_worth_a_start(state: &State, open: BorrowedFd<'_>, slept: Slept) -> bool {
     true
 }
 
-fn tell_of(state: &State, open: BorrowedFd<'_>, (told, at): (Told<'_>, At<'_>), visits: u32) {
+fn tell_of(state: &State, open: BorrowedFd<'_>, (source, at): (Source<'_>, At<'_>), visits: u32) {
     let Some((device, inode)) = folder::identity(open) else { return };
     let key = Key::of(device, inode);
     let place = unnumbered::key_of_visited(&state.shared, key, at);
@@ -570,14 +575,14 @@ fn tell_of(state: &State, open: BorrowedFd<'_>, (told, at): (Told<'_>, At<'_>), 
         state.shared.uses.visit(&state.shared.demand, place, visits);
     }
     let visit = |descriptor| {
-        let is_under_way = told == Told::UnderWay(descriptor);
+        let is_under_way = source == Source::UnderWay(descriptor);
         Visit { descriptor, key, place, is_under_way }
     };
-    match told {
-        Told::Open(descriptor) | Told::UnderWay(descriptor) => {
+    match source {
+        Source::Open(descriptor) | Source::UnderWay(descriptor) => {
             tell(state, Word::Visit(visit(descriptor)));
         }
-        Told::By(path) => {
+        Source::By(path) => {
             if let (Some(path), Ok(mut inbox)) = (Text::of(path), state.shared.inbox.try_lock()) {
                 inbox.push_path(path, visit(BY_PATH));
                 drop(inbox);
@@ -599,7 +604,7 @@ pub(crate) fn end_pool() {
 /// The process is about to confine itself: nothing is done any more, here and in what it forks.
 pub(crate) fn turn_off() {
     state::turn_off();
-    if let Some(state) = state::begun() {
+    if let Some(state) = state::initialized() {
         let before = errno::get();
         pool::end(state, Mode::Off);
         errno::set(before);
@@ -628,7 +633,7 @@ mod tests {
 
     #[test]
     fn a_folder_that_nobody_could_be_told_of_is_told_by_its_next_name() {
-        let shared = Shared::begun();
+        let shared = Shared::boxed();
         let key = Key::of(1, 2);
         let listed = Listed { folder: 0, turn: 0, position: 0 };
         shared.table.put(key, listed, FOLDER);
