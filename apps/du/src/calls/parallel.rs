@@ -113,11 +113,11 @@ mod tests {
     use super::*;
 
     /// Answers to each look; the last is given again and again.
-    struct Told(Vec<bool>, Vec<usize>);
+    struct Scripted(Vec<bool>, Vec<usize>);
 
-    impl Watch for Told {
+    impl Watch for Scripted {
         fn begin() -> Self {
-            Told(Vec::new(), Vec::new())
+            Scripted(Vec::new(), Vec::new())
         }
 
         fn is_crowded(&mut self, own: usize) -> bool {
@@ -126,20 +126,20 @@ mod tests {
         }
     }
 
-    fn told(looks: &[bool]) -> Parallel<Told> {
-        let crowd = Some(Told(looks.to_vec(), Vec::new()));
+    fn scripted(looks: &[bool]) -> Parallel<Scripted> {
+        let crowd = Some(Scripted(looks.to_vec(), Vec::new()));
         Parallel { crowd, ..Parallel::new() }
     }
 
     /// True if others help with the next so many calls, some batches of them.
-    fn helped(parallel: &mut Parallel<Told>, calls: usize) -> bool {
+    fn helped(parallel: &mut Parallel<Scripted>, calls: usize) -> bool {
         const BATCH: usize = 256;
         (0..calls / BATCH).fold(false, |_, _| parallel.helped(BATCH).is_some())
     }
 
     #[test]
     fn a_short_walk_asks_nobody_and_a_long_one_is_helped() {
-        let mut quiet = told(&[false]);
+        let mut quiet = scripted(&[false]);
         assert!(!helped(&mut quiet, LONG - 256) && quiet.crowd.as_ref().unwrap().1.is_empty());
         assert!(helped(&mut quiet, 256) && helped(&mut quiet, 3 * LOOK));
         assert_eq!(quiet.crowd.unwrap().1[0], 1);
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn beside_a_crowd_there_are_no_threads_at_all() {
-        let mut crowded = told(&[true]);
+        let mut crowded = scripted(&[true]);
         assert!(!helped(&mut crowded, LONG + 8 * LOOK));
         assert!(matches!(crowded.help, Help::Unasked), "no engine was made");
         assert_eq!(crowded.crowd.unwrap().1, [1; 9]);
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn threads_are_given_up_at_the_first_look_that_finds_a_crowd_and_help_when_it_has_gone() {
-        let mut walk = told(&[false, true, true, false, false, false]);
+        let mut walk = scripted(&[false, true, true, false, false, false]);
         assert!(helped(&mut walk, LONG));
         assert!(!helped(&mut walk, LOOK), "given up at once");
         assert!(!helped(&mut walk, LOOK) && !helped(&mut walk, LOOK), "one quiet look is chance");
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn calls_are_made_with_and_without_a_crowd() {
         for looks in [&[false][..], &[true], &[false, true, false]] {
-            let mut walk = told(looks);
+            let mut walk = scripted(looks);
             for _ in 0..2 * (LONG + LOOK) / 256 {
                 let mut stats: Vec<_> =
                     (0..255).map(|_| Fstatat::new(CWD, c"/", AtFlags::empty())).collect();
