@@ -80,12 +80,12 @@ impl Devices {
     }
 
     /// Counts a call that somebody waits for.
-    pub(crate) fn begun(&self) {
+    pub(crate) fn enter(&self) {
         self.under_way.fetch_add(1, Relaxed);
     }
 
     /// Counts one less: it has come back, or nobody waits for it any more.
-    pub(crate) fn left(&self) {
+    pub(crate) fn leave(&self) {
         self.under_way.fetch_sub(1, Relaxed);
     }
 

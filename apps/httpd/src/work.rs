@@ -123,7 +123,7 @@ impl Files {
             Ok(completed) => Ok(done(completed)),
             Err(attempt) => {
                 let devices = Arc::clone(&self.devices);
-                devices.begun();
+                devices.enter();
                 let (device, calls) = (of, calls(attempt));
                 Err(Box::new(Work { connection, device, devices, calls, is_over: false }))
             }
@@ -133,7 +133,7 @@ impl Files {
 
 impl Drop for Work {
     fn drop(&mut self) {
-        self.devices.left();
+        self.devices.leave();
         // Given up, it may have opened a file all the same, whose close may sleep.
         if !self.is_over && matches!(self.calls, Calls::Open(_)) {
             let _ = Pin::new(self).poll(&mut Context::from_waker(Waker::noop()));
