@@ -118,15 +118,15 @@ struct Files {
     /// True once it was said that the disk is full.
     is_full: bool,
     /// Time before which no snapshot is begun, as one has failed.
-    rests_until: Option<Instant>,
+    back_off_until: Option<Instant>,
     /// The log says that the server has ended: nothing is written behind that.
     has_ended: bool,
 }
 
 impl Files {
     /// True for a while after a snapshot has failed.
-    fn rests(&self) -> bool {
-        self.rests_until.is_some_and(|until| Instant::now() < until)
+    fn backs_off(&self) -> bool {
+        self.back_off_until.is_some_and(|until| Instant::now() < until)
     }
 }
 
@@ -183,7 +183,7 @@ impl Kept {
                 segments,
                 closed,
                 is_full: false,
-                rests_until: None,
+                back_off_until: None,
                 has_ended: false,
             }),
             appended: AtomicU64::new(0),
@@ -257,7 +257,7 @@ impl Kept {
         match made {
             Ok(()) => {
                 if std::mem::take(&mut files.is_full) {
-                    files.rests_until = None;
+                    files.back_off_until = None;
                 }
             }
             Err(error) => {
@@ -274,7 +274,9 @@ impl Kept {
 
     /// Begins a snapshot where it takes the place of half a file of the log at least.
     fn save_for_room(&self, files: &mut Files) {
-        if files.closed + files.segments.written() >= files.segments.bytes() / 2 && !files.rests() {
+        if files.closed + files.segments.written() >= files.segments.bytes() / 2
+            && !files.backs_off()
+        {
             let _ = self.begin_save_in(files);
         }
     }
@@ -340,7 +342,7 @@ impl Kept {
         self.counts.log_bytes.store(log, Relaxed);
         self.flushed.store(upto, Release);
         let snapshot = self.counts.snapshot_bytes.load(Relaxed);
-        if files.closed >= (CLOSED * files.segments.bytes()).max(snapshot) && !files.rests() {
+        if files.closed >= (CLOSED * files.segments.bytes()).max(snapshot) && !files.backs_off() {
             // One that is at it already ends first.
             let _ = self.begin_save_in(files);
         }

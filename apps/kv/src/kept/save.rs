@@ -97,7 +97,7 @@ impl Kept {
                 true
             }
             Err(error) => {
-                files.rests_until = Some(Instant::now() + REST);
+                files.back_off_until = Some(Instant::now() + REST);
                 self.save_failed(&error);
                 false
             }
@@ -121,7 +121,7 @@ impl Kept {
 
     /// Ends a snapshot that has failed. What waits for room would have the next one begin with each flush.
     fn save_ended_by(&self, error: &kumiki_journal::Error) {
-        held(&self.files).rests_until = Some(Instant::now() + REST);
+        held(&self.files).back_off_until = Some(Instant::now() + REST);
         *held(&self.save.saving) = None;
         self.save_failed(error);
     }

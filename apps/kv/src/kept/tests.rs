@@ -361,7 +361,7 @@ fn a_snapshot_that_has_failed_begins_again_where_it_was() {
     disk.refuses_snapshots.store(true, SeqCst);
     let (mut part, mut files) = (super::Part::default(), None);
     for _ in 0..3 {
-        super::held(&kept.files).rests_until = None;
+        super::held(&kept.files).back_off_until = None;
         assert!(kept.begin_save());
         kept.save_some(&mut part, 0, |table, noted| {
             noted.set(b"a", &[&[b'v'; 2 << 20]], 0);
