@@ -71,7 +71,7 @@ pub(crate) struct Duel {
 
 /// All of it.
 #[derive(Serialize)]
-struct Told {
+struct DuelReport {
     /// Versions of the kernels.
     kernels: [String; 2],
     /// Difference that two machines with one kernel may show here, as a share: only of A against A.
@@ -125,17 +125,17 @@ pub(crate) fn run(args: &Duel) -> Result<Verdict> {
         outcomes.push((subject.clone(), outcome));
     }
     let told_apart = is_same.then(|| told_apart(&outcomes)).flatten();
-    let told = Told { kernels: machines.kernels().clone(), told_apart, outcomes };
+    let report = DuelReport { kernels: machines.kernels().clone(), told_apart, outcomes };
     machines.end()?;
     if args.json {
-        output::json(&told)?;
+        output::json(&report)?;
     } else {
-        print(&told, args)?;
+        print(&report, args)?;
     }
     if let Some(signal) = interrupt.signal() {
         return Ok(Verdict::Interrupted(signal));
     }
-    let any = |verdict| told.outcomes.iter().any(|(_, outcome)| outcome.verdict == verdict);
+    let any = |verdict| report.outcomes.iter().any(|(_, outcome)| outcome.verdict == verdict);
     let worst = [Found::Slower, Found::CannotSay].into_iter().find(|verdict| any(*verdict));
     Ok(Verdict::Exit(worst.map_or(0, Found::exit_status)))
 }
@@ -150,9 +150,9 @@ fn told_apart(outcomes: &[(String, Outcome)]) -> Option<f64> {
     all?.into_iter().reduce(f64::max)
 }
 
-fn print(told: &Told, args: &Duel) -> Result<()> {
+fn print(report: &DuelReport, args: &Duel) -> Result<()> {
     let mut table = output::Rows::new(&HEADINGS, 2);
-    for (subject, outcome) in &told.outcomes {
+    for (subject, outcome) in &report.outcomes {
         let number =
             |value: Option<f64>| value.map_or("–".to_owned(), |value| format!("{value:.3}"));
         let [low, high] = [0, 1].map(|at| number(outcome.interval.map(|ends| ends[at])));
@@ -166,14 +166,14 @@ fn print(told: &Told, args: &Duel) -> Result<()> {
         ]);
     }
     table.print()?;
-    let [a, b] = &told.kernels;
+    let [a, b] = &report.kernels;
     let mut text = format!(
         "A is Linux {a}, B is Linux {b}, each in a machine with {} cpus, visited in turns. Where the \
          kernels cost the same, anything is called slower or faster in at most 5 of 100 duels.",
         args.cpus
     );
     if args.a.to_string() == args.b.to_string() {
-        text += &match told.told_apart {
+        text += &match report.told_apart {
             Some(share) => format!(
                 " A and B are one kernel: what two machines show here is a difference of up to {:.1} %, \
                  and less is not told apart.",

@@ -280,7 +280,7 @@ impl MaybeNats {
                 Err(VarError::NotUnicode(url)) => bail!("{VARIABLE} is not text: {url:?}"),
             },
         };
-        match (url.is_empty(), self.credentials.given()) {
+        match (url.is_empty(), self.credentials.first_option()) {
             (false, _) => Ok(Some(self.credentials.at(&url))),
             (true, None) => Ok(None),
             (true, Some(option)) => {
@@ -294,7 +294,7 @@ impl MaybeNats {
 
 impl Credentials {
     /// An option that says something of a server.
-    fn given(&self) -> Option<&'static str> {
+    fn first_option(&self) -> Option<&'static str> {
         let given = [
             ("--creds", &self.creds),
             ("--nkey", &self.nkey),

@@ -16,7 +16,7 @@ fn there(host: &Host) -> u64 {
 }
 
 /// Bytes that the module gives the node.
-fn given(host: &Host) -> u64 {
+fn module_mib(host: &Host) -> u64 {
     let memory = host.ok("cat /sys/class/misc/kumiki-osnode/nodes/n1/memory");
     let bytes = |line: &str| {
         let word = line.split_whitespace().nth(1).unwrap();
@@ -44,7 +44,7 @@ fn memory_comes_and_goes(host: &Host, rounds: usize) {
     for _ in 0..rounds {
         // The next step above.
         assert_eq!(set(host, "500M"), "512M\n");
-        assert!(there(host) > before + (250 << 10) && given(host) == 512);
+        assert!(there(host) > before + (250 << 10) && module_mib(host) == 512);
         // More than it had free before, read and written by its disk past all caches.
         host.ok(
             "kumiki node exec n1 -- dd if=/dev/vda iflag=fullblock,direct of=/dev/vda bs=160M \
@@ -56,7 +56,10 @@ fn memory_comes_and_goes(host: &Host, rounds: usize) {
         assert_eq!(set(host, "384M"), "384M\n");
         assert_eq!(set(host, "256M"), "256M\n");
         let now = there(host);
-        assert!(now.abs_diff(before) < 8 << 10 && given(host) == 256, "{now} KiB, was {before}");
+        assert!(
+            now.abs_diff(before) < 8 << 10 && module_mib(host) == 256,
+            "{now} KiB, was {before}"
+        );
     }
     host.ok("kill -INT $(cat ping.pid); until grep -q 'packets transmitted' pings; do sleep 0.1; \
              done; grep ' 0% packet loss' pings");
@@ -76,7 +79,7 @@ fn memory_comes_and_goes_while_a_node_runs() {
     );
     let refusal = host.refused("kumiki node set n1 --memory 256M");
     assert!(refusal.contains("does not let go of 128M of its memory"), "{refusal}");
-    assert_eq!(given(&host), 384);
+    assert_eq!(module_mib(&host), 384);
     host.ok("kumiki node exec n1 -- sh -c 'yes kumiki | head -c 230000000 | cmp - /full/a'");
     host.ok("kumiki node exec n1 -- rm /full/a");
     assert_eq!(set(&host, "256M"), "256M\n");
@@ -211,7 +214,7 @@ fn memory_comes_and_goes_under_load() {
                   m=$((m + 1)); [ $m -lt 20 ] || exit 1; sleep 0.1; done; done";
     for round in 0..asked.div_ceil(10) {
         host.ok(script);
-        assert_eq!(given(&host), 256, "after {round} times ten");
+        assert_eq!(module_mib(&host), 256, "after {round} times ten");
     }
     let after = available();
     let kept = host.ok("wc -l < kept");
@@ -267,7 +270,7 @@ fn memory_follows_a_file_and_who_has_little_left() {
     assert!(apply(256).contains("done: start node n1"));
     let said = apply(384);
     assert!(said.contains("done: resize node n1 (384 MiB after 256)"), "{said}");
-    assert_eq!(given(&host), 384);
+    assert_eq!(module_mib(&host), 384);
     assert!(apply(384).contains("nothing to do"));
     assert!(apply(256).contains("done: resize node n1 (256 MiB after 384)"));
     let refusal = host.refused("kumiki node set n1 --memory 640M");
@@ -279,7 +282,7 @@ fn memory_follows_a_file_and_who_has_little_left() {
          yes kumiki | head -c 150000000 > /full/a'; for n in $(seq 100); do \
          grep ' MiB from 0 to n1$' moves && exit 0; sleep 0.2; done; cat moves; false",
     );
-    assert!((384..=512).contains(&given(&host)));
+    assert!((384..=512).contains(&module_mib(&host)));
     host.ok("kumiki node exec n1 -- sh -c 'yes kumiki | head -c 150000000 | cmp - /full/a'");
     host.ok("kill -TERM $(cat balance.pid); while kill -0 $(cat balance.pid); do sleep 0.1; done");
     host.ok("kumiki node rm n1 --force");
