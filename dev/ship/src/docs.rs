@@ -105,8 +105,8 @@ pub fn docs() -> Result<ExitCode> {
 fn write_book(book: &Path) -> Result<usize> {
     let mut pages: Vec<&str> = vec![FIRST];
     pages.extend(CHAPTERS.iter().flat_map(|(_, pages)| pages.iter().map(|(_, file)| *file)));
-    let further = further(&pages)?;
-    pages.extend(further.iter().map(String::as_str));
+    let unlisted = unlisted(&pages)?;
+    pages.extend(unlisted.iter().map(String::as_str));
     let src = book.join("src");
     let mut linked = BTreeSet::new();
     for page in &pages {
@@ -134,7 +134,7 @@ fn write_book(book: &Path) -> Result<usize> {
     for header in pages.iter().filter(|page| !page.ends_with(".md")) {
         fs::copy(root().join(header), src.join(header)).with_context(|| header.to_string())?;
     }
-    write(&src.join("SUMMARY.md"), &summary(&further))?;
+    write(&src.join("SUMMARY.md"), &summary(&unlisted))?;
     write(
         &book.join("book.toml"),
         "[book]\ntitle = \"Kumiki\"\nlanguage = \"en\"\n\n[output.html]\n\
@@ -144,12 +144,12 @@ fn write_book(book: &Path) -> Result<usize> {
 }
 
 /// Documents of the clone that no chapter names: they come last.
-fn further(pages: &[&str]) -> Result<Vec<String>> {
+fn unlisted(pages: &[&str]) -> Result<Vec<String>> {
     let list = read(&mut program("git", ["ls-files", "docs/*.md"]))?;
     Ok(list.lines().filter(|file| !pages.contains(file)).map(str::to_owned).collect())
 }
 
-fn summary(further: &[String]) -> String {
+fn summary(unlisted: &[String]) -> String {
     let mut text = format!("# Summary\n\n[Start]({FIRST})\n");
     for (heading, pages) in CHAPTERS {
         text += &format!("\n# {heading}\n\n");
@@ -158,10 +158,10 @@ fn summary(further: &[String]) -> String {
             text += &format!("- [{title}]({file}{end})\n");
         }
     }
-    if !further.is_empty() {
+    if !unlisted.is_empty() {
         text += "\n# Further\n\n";
     }
-    for file in further {
+    for file in unlisted {
         let name = file.rsplit('/').next().unwrap_or(file).trim_end_matches(".md");
         text += &format!("- [{name}]({file})\n");
     }
