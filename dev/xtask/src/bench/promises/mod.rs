@@ -215,7 +215,7 @@ impl Term {
     }
 
     /// The figure with its words and bound, and whether it holds, for a promise of two figures.
-    fn told(&self, figures: &Figures) -> Option<(String, String, bool)> {
+    fn verdict(&self, figures: &Figures) -> Option<(String, String, bool)> {
         let (figure, _) = self.figure(figures, &self.subject)?;
         let words = self.named.clone().or(self.over.as_ref().map(Over::words))?;
         let unit = format!("× {words}");
@@ -245,7 +245,7 @@ impl Promise {
         let best = term.divisor(figures).or(term.over.as_ref().map(Over::words));
         let name = self.name.replace("{best}", &best.unwrap_or_default());
         if let Some(or) = or {
-            let Some((first, second)) = term.told(figures).zip(or.told(figures)) else {
+            let Some((first, second)) = term.verdict(figures).zip(or.verdict(figures)) else {
                 return Must::unknown(&name, NOT_MEASURED);
             };
             return Must {

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use kumiki_measure::stats::{bootstrap, describe};
 
 use super::rules::Share;
-use super::trials::{Kind, SUBJECTS, Told};
+use super::trials::{Kind, SUBJECTS, Verdict};
 use super::{CASES, Length, Tool};
 use crate::bench::Row;
 use crate::run::read;
@@ -22,7 +22,7 @@ pub(super) struct Kept {
     /// Length of the runs.
     length: Length,
     runs: Vec<PathBuf>,
-    told: Vec<Told>,
+    told: Vec<Verdict>,
 }
 
 impl Kept {
@@ -112,7 +112,7 @@ impl Kept {
     pub(super) fn rows(&self, kind: &Kind) -> Vec<Row> {
         let own = || self.told.iter().filter(|told| told.kind == kind.name);
         // What an earlier call kept may know fewer rules.
-        let share = |case: &str, of: fn(&Told) -> &[bool], (at, subject): (usize, &&str)| {
+        let share = |case: &str, of: fn(&Verdict) -> &[bool], (at, subject): (usize, &&str)| {
             let mut share = Share::default();
             own().filter_map(|told| of(told).get(at)).for_each(|said| share.add(*said));
             share.row(case, subject)

@@ -80,7 +80,7 @@ const fn same(name: &'static str, busy: usize) -> Kind {
 
 /// Verdict on one comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Told {
+pub(super) struct Verdict {
     pub(super) kind: String,
     /// Whether B was called slower, by each of [`SUBJECTS`].
     pub(super) slower: Vec<bool>,
@@ -101,12 +101,12 @@ pub(super) struct Told {
 
 impl Kind {
     /// Some comparisons in a row.
-    pub(super) fn trials(&self, tool: &Tool) -> Result<Vec<Told>> {
+    pub(super) fn trials(&self, tool: &Tool) -> Result<Vec<Verdict>> {
         let _busy: Vec<Busy> = (0..self.busy).map(|_| Busy::start()).collect::<Result<_>>()?;
         (0..self.each).map(|_| self.trial(tool)).collect()
     }
 
-    fn trial(&self, tool: &Tool) -> Result<Told> {
+    fn trial(&self, tool: &Tool) -> Result<Verdict> {
         let turns = |turns: u32| format!("i=0; while [ $i -lt {turns} ]; do i=$((i+1)); done");
         let b = turns((f64::from(self.turns) * self.factor) as u32);
         let commands = ["--json", "--", "sh", "-c", &turns(self.turns), "---", "sh", "-c", &b];
@@ -125,7 +125,7 @@ impl Kind {
         let any = value["findings"].as_array().into_iter().flatten();
         let apart =
             |finding: &Value| finding["verdict"] == "slower" || finding["verdict"] == "faster";
-        Ok(Told {
+        Ok(Verdict {
             kind: self.name.to_owned(),
             slower: vec![
                 code == 1,
