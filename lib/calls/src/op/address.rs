@@ -46,6 +46,6 @@ impl fmt::Debug for AddressRoom {
 
 /// An address and its length as arguments.
 #[inline]
-pub(super) fn given(address: &SocketAddrAny) -> (u64, u64) {
+pub(super) fn arguments(address: &SocketAddrAny) -> (u64, u64) {
     (address.as_ptr() as u64, address.addr_len().into())
 }

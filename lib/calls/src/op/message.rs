@@ -122,7 +122,7 @@ unsafe impl<F: AsFd, B: AsRef<[u8]>, D: AsFd> Operation for Sendmsg<F, B, D> {
         if !self.descriptors.is_empty() {
             control::append_rights(&mut self.control, &self.descriptors);
         }
-        let (name, name_length) = self.address.as_ref().map_or((0, 0), address::given);
+        let (name, name_length) = self.address.as_ref().map_or((0, 0), address::arguments);
         let (ranges, count) = self.data.arguments();
         self.header = Header {
             name,

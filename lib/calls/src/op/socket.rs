@@ -12,7 +12,7 @@ use rustix::net::{
     AddressFamily, Protocol, RecvFlags, SendFlags, Shutdown, SocketAddrAny, SocketFlags, SocketType,
 };
 
-use super::address::{AddressRoom, given};
+use super::address::{AddressRoom, arguments};
 use super::output::{descriptor, typed};
 use super::ranges::Range;
 use super::{BufferMut, Operation};
@@ -60,7 +60,7 @@ macro_rules! addressed {
 
             #[inline]
             fn request(&mut self) -> Request {
-                let (address, length) = given(&self.address);
+                let (address, length) = arguments(&self.address);
                 Request::new($sysnum, [descriptor(&self.socket), address, length])
             }
 
@@ -182,7 +182,7 @@ unsafe impl<F: AsFd, B: AsRef<[u8]>> Operation for Sendto<F, B> {
     fn request(&mut self) -> Request {
         let data = self.data.as_ref();
         let (data, length) = (data.as_ptr() as u64, data.len() as u64);
-        let (address, address_length) = given(&self.address);
+        let (address, address_length) = arguments(&self.address);
         let flags = self.flags.bits() as u64;
         Request::new(
             libc::SYS_sendto,
