@@ -6,7 +6,7 @@ use kumiki_parasc::op::{Renameat2, Unlinkat};
 use rustix::fs::{AtFlags, RenameFlags};
 
 use super::engine::run;
-use super::named::{directory, names, room, told};
+use super::named::{directory, names, room, write_errors};
 use crate::failure::{Failure, answer_all};
 
 /// See the header.
@@ -34,7 +34,7 @@ pub unsafe extern "C" fn kumiki_files_unlink(
         let errors = unsafe { room("errors", errors, n) }?;
         let mut asked: Vec<_> =
             names.into_iter().map(|name| Unlinkat::new(dir, name, flags)).collect();
-        Ok(told(&run(&mut asked), errors))
+        Ok(write_errors(&run(&mut asked), errors))
     })
 }
 
@@ -63,6 +63,6 @@ pub unsafe extern "C" fn kumiki_files_rename(
         let errors = unsafe { room("errors", errors, n) }?;
         let renamed = |(from, to)| Renameat2::new(from_dir, from, to_dir, to, RenameFlags::empty());
         let mut asked: Vec<_> = from.into_iter().zip(to).map(renamed).collect();
-        Ok(told(&run(&mut asked), errors))
+        Ok(write_errors(&run(&mut asked), errors))
     })
 }

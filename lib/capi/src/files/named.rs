@@ -73,7 +73,7 @@ pub(super) unsafe fn room<'a, T>(
 }
 
 /// Tells the errors of outputs, and how many there are.
-pub(super) fn told<T>(outputs: &[Result<T, Errno>], errors: &mut [c_int]) -> c_int {
+pub(super) fn write_errors<T>(outputs: &[Result<T, Errno>], errors: &mut [c_int]) -> c_int {
     let mut failed = 0;
     for (output, error) in outputs.iter().zip(errors) {
         *error = output.as_ref().err().map_or(0, |errno| errno.raw_os_error());

@@ -7,7 +7,7 @@ use rustix::fs::{AtFlags, Stat};
 
 use super::KUMIKI_FILES_ASK;
 use super::engine::run;
-use super::named::{directory, names, room, told};
+use super::named::{directory, names, room, write_errors};
 use crate::failure::{Failure, answer_all};
 
 /// `struct kumiki_files_stat`: the fields of Python's `os.stat_result`, in its order.
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn kumiki_files_stat(
         let mut asked: Vec<_> =
             names.into_iter().map(|name| Fstatat::new(dir, name, flags)).collect();
         let outputs = run(&mut asked);
-        let mut failed = told(&outputs, errors);
+        let mut failed = write_errors(&outputs, errors);
         if stats.is_null() {
             return Ok(failed);
         }

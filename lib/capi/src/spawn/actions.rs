@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use kumiki_spawn::{Action, Command};
 
-use super::{text, told};
+use super::{as_errno, text};
 use crate::failure::Failure;
 
 /// `kumiki_spawn_file_actions_t`.
@@ -45,7 +45,7 @@ pub(super) fn apply(actions: &[Action], command: &mut Command, inherits: bool) {
 /// Null, or can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kumiki_spawn_file_actions_init(actions: *mut FileActions) -> c_int {
-    told(|| {
+    as_errno(|| {
         if actions.is_null() {
             return Err(Failure::invalid("file actions: a null pointer"));
         }
@@ -62,7 +62,7 @@ pub unsafe extern "C" fn kumiki_spawn_file_actions_init(actions: *mut FileAction
 /// Null, or initialised.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kumiki_spawn_file_actions_destroy(actions: *mut FileActions) -> c_int {
-    told(|| {
+    as_errno(|| {
         // SAFETY: the caller's promise.
         if let Some(actions) = unsafe { actions.as_mut() } {
             let list = std::mem::replace(&mut actions.actions, std::ptr::null_mut());
@@ -98,7 +98,7 @@ unsafe fn add(
     numbers: &[c_int],
     action: impl FnOnce() -> Result<Action, Failure>,
 ) -> c_int {
-    told(|| {
+    as_errno(|| {
         numbers.iter().try_for_each(|number| named(*number))?;
         // SAFETY: the caller's promise.
         let list = unsafe { actions.as_mut() }.map(|actions| actions.actions);

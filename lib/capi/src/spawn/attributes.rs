@@ -8,7 +8,7 @@ use kumiki_spawn::{Command, Namespaces, Resource};
 use kumiki_sys::cpuset::CpuSet;
 use libc::{SCHED_BATCH, SCHED_FIFO, SCHED_IDLE, SCHED_OTHER, SCHED_RR};
 
-use super::told;
+use super::as_errno;
 use crate::failure::Failure;
 use crate::spawn_abi::{
     KUMIKI_SPAWN_CLOEXEC_DEFAULT, KUMIKI_SPAWN_RESETIDS, KUMIKI_SPAWN_SETCGROUP,
@@ -263,7 +263,7 @@ fn resource(number: c_int) -> Result<Resource, Failure> {
 /// Null, or can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kumiki_spawnattr_init(attributes: *mut Attributes) -> c_int {
-    told(|| {
+    as_errno(|| {
         if attributes.is_null() {
             return Err(Failure::invalid("attributes: a null pointer"));
         }
@@ -280,7 +280,7 @@ pub unsafe extern "C" fn kumiki_spawnattr_init(attributes: *mut Attributes) -> c
 /// Null, or initialised.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kumiki_spawnattr_destroy(attributes: *mut Attributes) -> c_int {
-    told(|| {
+    as_errno(|| {
         // SAFETY: the caller's promise.
         if let Some(attributes) = unsafe { attributes.as_mut() } {
             let said = std::mem::replace(&mut attributes.attributes, std::ptr::null_mut());
@@ -299,7 +299,7 @@ unsafe fn change(
     attributes: *mut Attributes,
     change: impl FnOnce(&mut AttributeSettings) -> Result<(), Failure>,
 ) -> c_int {
-    told(|| {
+    as_errno(|| {
         // SAFETY: the caller's promise.
         let said = unsafe { attributes.as_mut() }.map(|attributes| attributes.attributes);
         // SAFETY: as above.

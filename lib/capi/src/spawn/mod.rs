@@ -36,14 +36,14 @@ impl From<io::Error> for Failure {
 }
 
 /// Returns as posix_spawn(3) does: 0, or an error above it.
-fn told(call: impl FnOnce() -> Result<(), Failure>) -> c_int {
+fn as_errno(call: impl FnOnce() -> Result<(), Failure>) -> c_int {
     -answer(|| call().map(|()| 0))
 }
 
 /// See the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn kumiki_spawn_start_server() -> c_int {
-    told(|| Ok(start_server()?))
+    as_errno(|| Ok(start_server()?))
 }
 
 /// See the header.
@@ -112,9 +112,9 @@ unsafe fn start<'a>(
     argv: *const *mut c_char,
     envp: *const *mut c_char,
 ) -> c_int {
-    told(|| {
+    as_errno(|| {
         // SAFETY: the caller's promise.
-        let child = unsafe { begun(programs, actions, attributes, argv, envp) }?;
+        let child = unsafe { launch(programs, actions, attributes, argv, envp) }?;
         if !pid.is_null() {
             // SAFETY: as above.
             unsafe { pid.write(child as i32) };
@@ -127,7 +127,7 @@ unsafe fn start<'a>(
 ///
 /// # Safety
 /// As posix_spawn(3).
-unsafe fn begun<'a>(
+unsafe fn launch<'a>(
     programs: impl FnOnce() -> Result<(&'a OsStr, Vec<OsString>), Failure>,
     actions: *const FileActions,
     attributes: *const Attributes,
@@ -258,13 +258,13 @@ unsafe fn start_with_pidfd<'a>(
     argv: *const *mut c_char,
     envp: *const *mut c_char,
 ) -> c_int {
-    told(|| {
+    as_errno(|| {
         // The number that it needs is there, before there is a child.
         let spare = std::fs::File::open("/dev/null");
         let spare =
             spare.map_err(|error| Failure::from(error).about("a descriptor for a pidfd"))?;
         // SAFETY: the caller's promise.
-        let child = unsafe { begun(programs, actions, attributes, argv, envp) }?;
+        let child = unsafe { launch(programs, actions, attributes, argv, envp) }?;
         drop(spare);
         let child = Pid::from_raw(child as i32).expect("a process has a number");
         match pidfd_open(child, PidfdFlags::empty()) {

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use kumiki_spawn::Child;
 
-use super::told;
+use super::as_errno;
 use crate::failure::Failure;
 
 /// `kumiki_spawn_tree_t`.
@@ -44,7 +44,7 @@ pub(super) unsafe fn of(tree: *const Tree) -> Result<*const Inner, Failure> {
 /// Null, or can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kumiki_spawn_tree_init(tree: *mut Tree) -> c_int {
-    told(|| {
+    as_errno(|| {
         if tree.is_null() {
             return Err(Failure::invalid("tree: a null pointer"));
         }
@@ -61,7 +61,7 @@ pub unsafe extern "C" fn kumiki_spawn_tree_init(tree: *mut Tree) -> c_int {
 /// Initialised.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kumiki_spawn_tree_kill(tree: *const Tree) -> c_int {
-    told(|| {
+    as_errno(|| {
         // SAFETY: the caller's promise.
         let inner = unsafe { of(tree) }?;
         // SAFETY: as above.
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn kumiki_spawn_tree_kill(tree: *const Tree) -> c_int {
 /// Null, or initialised.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kumiki_spawn_tree_destroy(tree: *mut Tree) -> c_int {
-    told(|| {
+    as_errno(|| {
         // SAFETY: the caller's promise.
         if let Some(tree) = unsafe { tree.as_mut() } {
             let inner = std::mem::replace(&mut tree.inner, std::ptr::null_mut());
