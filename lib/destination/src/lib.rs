@@ -71,7 +71,11 @@ impl Destination {
             return Ok(Destination { path: path.to_owned(), way: Way::Stdout });
         }
         if let Some(number) = descriptor(path) {
-            let way = if number == "1" { Way::Stdout } else { Way::Descriptor(given(&number)?) };
+            let way = if number == "1" {
+                Way::Stdout
+            } else {
+                Way::Descriptor(open_descriptor(&number)?)
+            };
             return Ok(Destination { path: path.to_owned(), way });
         }
         // A symbolic link stays one: what it leads to is replaced, or made.
@@ -172,7 +176,7 @@ fn descriptor(path: &Path) -> Option<String> {
 }
 
 /// A descriptor, by its path: what is there is not cut, nor written over.
-fn given(number: &str) -> io::Result<File> {
+fn open_descriptor(number: &str) -> io::Result<File> {
     OpenOptions::new().append(true).open(Path::new("/proc/self/fd").join(number))
 }
 
