@@ -77,7 +77,7 @@ impl Hand {
     /// Whether request `at` was answered rightly, which was told before.
     pub(crate) fn check(&self, at: usize, result: i64, word: u64) -> Result<(), String> {
         self.things.check(self.kinds[at], self.sent[at], result, word)?;
-        match self.told(at) {
+        match self.made_times(at) {
             1 => Ok(()),
             told => Err(format!("{:?} was answered, and made {told} times", self.kinds[at])),
         }
@@ -85,7 +85,7 @@ impl Hand {
 
     /// Whether request `at` has had no effect so far, of which the engine says so.
     pub(crate) fn check_not_made(&self, at: usize, word: u64) -> Result<(), String> {
-        match (self.told(at), word == self.sent[at]) {
+        match (self.made_times(at), word == self.sent[at]) {
             (0, true) => Ok(()),
             (told, _) => Err(format!(
                 "{:?} is said not to be made, {told} times made, {} became {word}",
@@ -94,7 +94,7 @@ impl Hand {
         }
     }
 
-    fn told(&self, at: usize) -> u32 {
+    fn made_times(&self, at: usize) -> u32 {
         self.told[at].load(Acquire)
     }
 
@@ -104,7 +104,7 @@ impl Hand {
     pub(crate) fn effects(&self) -> Result<u64, String> {
         let (sum, mut effects, mut received) = (self.things.sum()?, 0, 0);
         for (at, kind) in self.kinds.iter().enumerate() {
-            let told = self.told(at);
+            let told = self.made_times(at);
             let added = (sum >> (2 * at) & 3) as u32;
             let expected = if *kind == Kind::Add { told } else { 0 };
             if told > 1 || added != expected {

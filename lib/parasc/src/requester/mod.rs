@@ -386,8 +386,8 @@ impl Requester {
 unsafe fn complete<'a, O: Operation + 'a>(
     made: impl Iterator<Item = (&'a mut O, i64)>,
 ) -> Vec<O::Output> {
-    struct Rest<I: Iterator>(I);
-    impl<I: Iterator> Drop for Rest<I> {
+    struct DrainOnDrop<I: Iterator>(I);
+    impl<I: Iterator> Drop for DrainOnDrop<I> {
         fn drop(&mut self) {
             self.0.by_ref().for_each(drop);
         }
@@ -396,7 +396,7 @@ unsafe fn complete<'a, O: Operation + 'a>(
     // SAFETY: the caller vouches for it; the iterator is past this one whatever
     // comes.
     let complete = |(operation, result): (&mut O, i64)| unsafe { operation.complete(result) };
-    let mut rest = Rest(made.map(complete));
+    let mut rest = DrainOnDrop(made.map(complete));
     rest.0.by_ref().collect()
 }
 

@@ -240,7 +240,7 @@ impl<F: AsFd, P: AsRef<CStr>> OpenRead<F, P> {
     }
 
     /// Goes on after the question for attributes.
-    fn told(&mut self, file: OwnedFd, told: Result<Attributes, Errno>) {
+    fn take_attributes(&mut self, file: OwnedFd, told: Result<Attributes, Errno>) {
         self.state = match (told, self.looked_at.take()) {
             (Ok(attributes), Some((dir, path))) => {
                 self.attributes = Some(attributes);
@@ -385,7 +385,7 @@ unsafe impl<F: AsFd, P: AsRef<CStr>> Job for OpenRead<F, P> {
                         let old = Fstatat::new(file, c"", AtFlags::EMPTY_PATH);
                         self.state = State::OldStat(old);
                     }
-                    result => self.told(file, result.and(told.ok_or(Errno::IO))),
+                    result => self.take_attributes(file, result.and(told.ok_or(Errno::IO))),
                 }
             }
             State::OldStat(stat) => {
@@ -397,7 +397,7 @@ unsafe impl<F: AsFd, P: AsRef<CStr>> Job for OpenRead<F, P> {
                     return false;
                 };
                 let (file, _) = stat.into_parts();
-                self.told(file, result.and(told.ok_or(Errno::IO)));
+                self.take_attributes(file, result.and(told.ok_or(Errno::IO)));
             }
             State::Read(read) => {
                 // SAFETY: as above.
