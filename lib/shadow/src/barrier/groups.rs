@@ -66,13 +66,13 @@ struct Apart(AtomicU64);
 #[derive(Debug)]
 struct Group {
     came: Apart,
-    told: Told,
+    told: RoundState,
 }
 
 /// Words that change once a round.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Told {
+struct RoundState {
     /// Number of the round that is not over.
     round: AtomicU64,
     places: i32,
@@ -95,7 +95,7 @@ impl Groups {
     pub(super) fn of(cpus: &[Vec<usize>]) -> Self {
         let apart = || Apart(AtomicU64::new(0));
         let group = |cpus: &Vec<usize>| {
-            let told = Told { round: AtomicU64::new(0), places: cpus.len() as i32 };
+            let told = RoundState { round: AtomicU64::new(0), places: cpus.len() as i32 };
             Group { came: apart(), told }
         };
         let size = cpus.iter().map(Vec::len).sum::<usize>() as i32;
