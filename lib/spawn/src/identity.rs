@@ -27,7 +27,7 @@ pub(crate) fn thread() -> i32 {
 
 /// Numbers of what children have from the calling thread and only that can tell of: they are the
 /// same as long as nothing has changed. What the kernel does not know it has not.
-pub(crate) fn told() -> [u64; TOLD] {
+pub(crate) fn inherited() -> [u64; TOLD] {
     /// PR_GET_MDWE of prctl(2), newer than the C library's headers may be.
     const GET_MDWE: i32 = 66;
     const GET_MEMORY_MERGE: i32 = 68;

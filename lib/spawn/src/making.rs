@@ -50,14 +50,14 @@ impl Future for SpawnAsync<'_> {
         if this.begun.is_none() {
             this.begun = this.command.begin(this.server);
         }
-        if let (Some(_), Some(server)) = (&this.begun, this.server.begun()) {
+        if let (Some(_), Some(server)) = (&this.begun, this.server.in_flight()) {
             if !server.has_answered() && watch(server.socket(), context.waker()).is_ok() {
                 return Poll::Pending;
             }
         }
         // Else what is left to wait for is short.
         let made = this.begun.take().and_then(|pipes| {
-            if let Some(server) = this.server.begun() {
+            if let Some(server) = this.server.in_flight() {
                 forget(server.socket());
             }
             let made = this.server.end()?;
@@ -73,7 +73,7 @@ impl Future for SpawnAsync<'_> {
 impl Drop for SpawnAsync<'_> {
     fn drop(&mut self) {
         if self.begun.is_some() {
-            if let Some(server) = self.server.begun() {
+            if let Some(server) = self.server.in_flight() {
                 forget(server.socket());
             }
             // It is there, or has been waited for.

@@ -115,7 +115,7 @@ impl Server {
         // SAFETY: new, and nobody else has it yet.
         let header = unsafe { &mut *memory.as_ptr() };
         header.thread = identity::thread();
-        header.told = identity::told();
+        header.told = identity::inherited();
         header.at_once = at_once.into();
         header.bell.store(AT_SOCKET, Relaxed);
         header.state.store(STARTS, Relaxed);
@@ -167,7 +167,7 @@ impl Server {
         // SAFETY: as `draft`.
         let header = unsafe { self.memory.as_mut() };
         header.thread = identity::thread();
-        header.told = identity::told();
+        header.told = identity::inherited();
         header.tells = tells.into();
         header.number = header.number.wrapping_add(1);
         header.sent = fds.len() as u32;

@@ -147,7 +147,7 @@ impl SpawnServer {
     }
 
     /// The server of a request that was begun.
-    pub(crate) fn begun(&mut self) -> Option<&mut Server> {
+    pub(crate) fn in_flight(&mut self) -> Option<&mut Server> {
         self.0.as_mut()
     }
 
