@@ -92,9 +92,9 @@ fn a_program_has_a_terminal_of_its_own_and_typed_ends() {
 }
 
 /// Orders that are there from the beginning.
-struct Given(Vec<Order>, File);
+struct ReadyOrders(Vec<Order>, File);
 
-impl Orders for Given {
+impl Orders for ReadyOrders {
     fn ready(&self) -> BorrowedFd<'_> {
         self.1.as_fd()
     }
@@ -163,7 +163,7 @@ fn a_signal_reaches_a_program_whose_output_nobody_takes() {
     // Nothing is read, so all credit is used up.
     thread::sleep(Duration::from_millis(50));
     let nothing = File::open("/dev/null").unwrap();
-    let mut orders = Given(vec![Order::Signal(15)], nothing);
+    let mut orders = ReadyOrders(vec![Order::Signal(15)], nothing);
     let mut seen = Vec::new();
     let mut client =
         Client { input: None, out: &mut seen, err: &mut io::sink(), orders: Some(&mut orders) };
