@@ -83,17 +83,17 @@ impl Life {
     pub fn has_died(&self) -> bool {
         // SAFETY: an initialised mutex.
         let locked = unsafe { libc::pthread_mutex_trylock(self.0.get()) };
-        self.locked(locked).is_some_and(|died| self.told(died))
+        self.locked(locked).is_some_and(|died| self.end_look(died))
     }
 
     /// Waits in the kernel until the thread that has begun it ends it or dies; whether it
     /// died. `true` for one caller only, of this and of [`has_died`](Self::has_died).
     pub fn outlast(&self) -> bool {
-        self.lock().is_some_and(|died| self.told(died))
+        self.lock().is_some_and(|died| self.end_look(died))
     }
 
     /// Locked for a look only.
-    fn told(&self, died: bool) -> bool {
+    fn end_look(&self, died: bool) -> bool {
         self.end();
         died
     }
