@@ -27,7 +27,7 @@ fn shown(path: PathBuf) -> String {
     }
 }
 
-fn told(result: io::Result<String>) -> Outcome {
+fn outcome(result: io::Result<String>) -> Outcome {
     result.map_err(|error| match error.kind() {
         io::ErrorKind::OutOfMemory => "no memory".to_owned(),
         kind => format!("{kind:?} {:?}", error.raw_os_error()),
@@ -66,28 +66,28 @@ fn sorted(mut names: Vec<String>) -> String {
 pub(super) const OF_PATHS: &[Function<Path>] = &[
     Function {
         name: "read",
-        std: |path| told(std::fs::read(path).map(|it| bytes(&it))),
-        ours: |path| told(block_on(ours::fs::read(path)).map(|it| bytes(&it))),
+        std: |path| outcome(std::fs::read(path).map(|it| bytes(&it))),
+        ours: |path| outcome(block_on(ours::fs::read(path)).map(|it| bytes(&it))),
     },
     Function {
         name: "metadata",
-        std: |path| told(std::fs::metadata(path).map(|it| of_std(&it))),
-        ours: |path| told(block_on(ours::fs::metadata(path)).map(|it| of_ours(&it))),
+        std: |path| outcome(std::fs::metadata(path).map(|it| of_std(&it))),
+        ours: |path| outcome(block_on(ours::fs::metadata(path)).map(|it| of_ours(&it))),
     },
     Function {
         name: "symlink_metadata",
-        std: |path| told(std::fs::symlink_metadata(path).map(|it| of_std(&it))),
-        ours: |path| told(block_on(ours::fs::symlink_metadata(path)).map(|it| of_ours(&it))),
+        std: |path| outcome(std::fs::symlink_metadata(path).map(|it| of_std(&it))),
+        ours: |path| outcome(block_on(ours::fs::symlink_metadata(path)).map(|it| of_ours(&it))),
     },
     Function {
         name: "try_exists",
-        std: |path| told(std::fs::exists(path).map(|it| it.to_string())),
-        ours: |path| told(block_on(ours::fs::try_exists(path)).map(|it| it.to_string())),
+        std: |path| outcome(std::fs::exists(path).map(|it| it.to_string())),
+        ours: |path| outcome(block_on(ours::fs::try_exists(path)).map(|it| it.to_string())),
     },
     Function {
         name: "canonicalize",
-        std: |path| told(std::fs::canonicalize(path).map(shown)),
-        ours: |path| told(block_on(ours::fs::canonicalize(path)).map(shown)),
+        std: |path| outcome(std::fs::canonicalize(path).map(shown)),
+        ours: |path| outcome(block_on(ours::fs::canonicalize(path)).map(shown)),
     },
     Function {
         name: "read_dir",
@@ -98,10 +98,10 @@ pub(super) const OF_PATHS: &[Function<Path>] = &[
                 });
                 names.collect::<io::Result<Vec<_>>>().map(sorted)
             };
-            told(list())
+            outcome(list())
         },
         ours: |path| {
-            told(block_on(async {
+            outcome(block_on(async {
                 let (mut list, mut names) = (ours::fs::read_dir(path).await?, Vec::new());
                 while let Some(entry) = list.next_entry().await? {
                     names.push(entry.file_name().to_string_lossy().into_owned());
@@ -112,9 +112,11 @@ pub(super) const OF_PATHS: &[Function<Path>] = &[
     },
     Function {
         name: "open",
-        std: |path| told(File::open(path).and_then(|file| file.metadata()).map(|it| of_std(&it))),
+        std: |path| {
+            outcome(File::open(path).and_then(|file| file.metadata()).map(|it| of_std(&it)))
+        },
         ours: |path| {
-            told(block_on(async {
+            outcome(block_on(async {
                 let file = ours::File::open(path).await?;
                 file.metadata().await.map(|it| of_ours(&it))
             }))
@@ -128,10 +130,10 @@ pub(super) const OF_PATHS: &[Function<Path>] = &[
                 let count = file.write_at(b"beginning", 0)?;
                 Ok(format!("{count}"))
             };
-            told(write())
+            outcome(write())
         },
         ours: |path| {
-            told(block_on(async {
+            outcome(block_on(async {
                 let (flags, mode) = (rustix::fs::OFlags::WRONLY, rustix::fs::Mode::empty());
                 let file = ours::File::open_with(path, flags, mode).await?;
                 let count = file.write_at(b"beginning", 0).await?;
@@ -148,10 +150,10 @@ pub(super) const OF_PATHS: &[Function<Path>] = &[
                 let file = options.read(true).custom_flags(libc::O_DIRECT).open(path)?;
                 range(0, &file)
             };
-            told(read().map(|it| bytes(&it)))
+            outcome(read().map(|it| bytes(&it)))
         },
         ours: |path| {
-            told(block_on(async {
+            outcome(block_on(async {
                 let (flags, mode) = (rustix::fs::OFlags::DIRECT, rustix::fs::Mode::empty());
                 let file = ours::File::open_with(path, flags, mode).await?;
                 let mut page = Page::new();
@@ -163,9 +165,9 @@ pub(super) const OF_PATHS: &[Function<Path>] = &[
     // The last one: what was missing is there then.
     Function {
         name: "create",
-        std: |path| told(File::create(path).and_then(|it| it.metadata()).map(|it| of_std(&it))),
+        std: |path| outcome(File::create(path).and_then(|it| it.metadata()).map(|it| of_std(&it))),
         ours: |path| {
-            told(block_on(async {
+            outcome(block_on(async {
                 let file = ours::File::create(path).await?;
                 file.metadata().await.map(|it| of_ours(&it))
             }))
@@ -196,105 +198,107 @@ fn range(at: u64, file: &File) -> io::Result<Vec<u8>> {
 pub(super) const OF_FILES: &[Function<Both>] = &[
     Function {
         name: "metadata",
-        std: |both| told(both.std.metadata().map(|it| of_std(&it))),
-        ours: |both| told(block_on(both.ours.metadata()).map(|it| of_ours(&it))),
+        std: |both| outcome(both.std.metadata().map(|it| of_std(&it))),
+        ours: |both| outcome(block_on(both.ours.metadata()).map(|it| of_ours(&it))),
     },
     Function {
         name: "read_at",
-        std: |both| told(range(0, &both.std).map(|it| bytes(&it))),
+        std: |both| outcome(range(0, &both.std).map(|it| bytes(&it))),
         ours: |both| {
             // Somewhere in memory.
             let mut page = Page::new();
             let read = block_on(both.ours.read_at(&mut page.0[1..4097], 0));
-            told(read.map(|count| bytes(&page.0[1..][..count])))
+            outcome(read.map(|count| bytes(&page.0[1..][..count])))
         },
     },
     Function {
         name: "read_at, aligned",
-        std: |both| told(range(4096, &both.std).map(|it| bytes(&it))),
+        std: |both| outcome(range(4096, &both.std).map(|it| bytes(&it))),
         ours: |both| {
             let mut page = Page::new();
             let read = block_on(both.ours.read_at(page.bytes(), 4096));
-            told(read.map(|count| bytes(&page.bytes()[..count])))
+            outcome(read.map(|count| bytes(&page.bytes()[..count])))
         },
     },
     Function {
         name: "read_exact_at",
         std: |both| {
             let mut page = Page::new();
-            told(both.std.read_exact_at(page.bytes(), 0).map(|()| bytes(page.bytes())))
+            outcome(both.std.read_exact_at(page.bytes(), 0).map(|()| bytes(page.bytes())))
         },
         ours: |both| {
             let mut page = Page::new();
             let read = block_on(both.ours.read_exact_at(&mut page.0[1..4097], 0));
-            told(read.map(|()| bytes(&page.0[1..4097])))
+            outcome(read.map(|()| bytes(&page.0[1..4097])))
         },
     },
     Function {
         name: "read_at_into",
-        std: |both| told(range(0, &both.std).map(|it| bytes(&it))),
+        std: |both| outcome(range(0, &both.std).map(|it| bytes(&it))),
         ours: |both| {
             let room = kumiki_parasc::op::Aligned::try_with_capacity(4096).unwrap();
             let read = block_on(both.ours.read_at_into(room, 0));
-            told(read.map(|(count, room)| bytes(&room.as_ref()[..count])))
+            outcome(read.map(|(count, room)| bytes(&room.as_ref()[..count])))
         },
     },
     Function {
         name: "read_ranges",
         std: |both| {
             let parts = [0, 8192, 4096].map(|at| range(at, &both.std));
-            told(parts.into_iter().collect::<io::Result<Vec<_>>>().map(|it| bytes(&it.concat())))
+            outcome(parts.into_iter().collect::<io::Result<Vec<_>>>().map(|it| bytes(&it.concat())))
         },
         ours: |both| {
             let ranges = [0..4096, 8192..12_288, 4096..8192];
-            told(block_on(ours::read_ranges(&both.ours, &ranges)).map(|it| bytes(&it.concat())))
+            outcome(block_on(ours::read_ranges(&both.ours, &ranges)).map(|it| bytes(&it.concat())))
         },
     },
     Function {
         name: "read_ranges_merged",
         std: |both| {
             let parts = [4096, 0].map(|at| range(at, &both.std));
-            told(parts.into_iter().collect::<io::Result<Vec<_>>>().map(|it| bytes(&it.concat())))
+            outcome(parts.into_iter().collect::<io::Result<Vec<_>>>().map(|it| bytes(&it.concat())))
         },
         ours: |both| {
             let merge = ours::Merge { gap_bytes: 0, most_bytes: 0 };
             let read =
                 block_on(ours::read_ranges_merged(&both.ours, &[4096..8192, 0..4096], merge));
-            told(read.map(|it| bytes(&it.concat())))
+            outcome(read.map(|it| bytes(&it.concat())))
         },
     },
     Function {
         name: "write_all_at",
         std: |both| {
             let mut page = Page::new();
-            told(both.std.write_all_at(page.bytes(), 4096).map(|()| String::new()))
+            outcome(both.std.write_all_at(page.bytes(), 4096).map(|()| String::new()))
         },
         ours: |both| {
             let page = Page::new();
-            told(block_on(both.ours.write_all_at(&page.0[1..4097], 4096)).map(|()| String::new()))
+            outcome(
+                block_on(both.ours.write_all_at(&page.0[1..4097], 4096)).map(|()| String::new()),
+            )
         },
     },
     Function {
         name: "write_at",
         std: |both| {
             let mut page = Page::new();
-            told(both.std.write_at(page.bytes(), 0).map(|count| count.to_string()))
+            outcome(both.std.write_at(page.bytes(), 0).map(|count| count.to_string()))
         },
         ours: |both| {
             let page = Page::new();
             let written = block_on(both.ours.write_at(&page.0[1..4097], 0));
-            told(written.map(|count| count.to_string()))
+            outcome(written.map(|count| count.to_string()))
         },
     },
     Function {
         name: "sync_data",
-        std: |both| told(both.std.sync_data().map(|()| String::new())),
-        ours: |both| told(block_on(both.ours.sync_data()).map(|()| String::new())),
+        std: |both| outcome(both.std.sync_data().map(|()| String::new())),
+        ours: |both| outcome(block_on(both.ours.sync_data()).map(|()| String::new())),
     },
     Function {
         name: "sync_all",
-        std: |both| told(both.std.sync_all().map(|()| String::new())),
-        ours: |both| told(block_on(both.ours.sync_all()).map(|()| String::new())),
+        std: |both| outcome(both.std.sync_all().map(|()| String::new())),
+        ours: |both| outcome(block_on(both.ours.sync_all()).map(|()| String::new())),
     },
     #[cfg(feature = "tokio")]
     Function {
@@ -312,7 +316,7 @@ pub(super) const OF_FILES: &[Function<Both>] = &[
                     }
                 }
             };
-            told(read().map(|it| bytes(&it)))
+            outcome(read().map(|it| bytes(&it)))
         },
         ours: |both| {
             use tokio::io::AsyncReadExt;
@@ -320,7 +324,7 @@ pub(super) const OF_FILES: &[Function<Both>] = &[
             let mut all = Vec::new();
             let reader = ours::Reader::new(both.ours.clone(), 0);
             let read = runtime.block_on(reader.take(1 << 20).read_to_end(&mut all));
-            told(read.map(|_| bytes(&all)))
+            outcome(read.map(|_| bytes(&all)))
         },
     },
 ];
