@@ -6,7 +6,7 @@ use super::core_file::{self, Place, Unread};
 use super::free::{free_blocks, joined, without};
 use super::physical::{HostMemory, Physical};
 use super::signs::{Death, Signs};
-use super::told::{Told, VMCOREINFO};
+use super::told::{HostDescription, VMCOREINFO};
 use super::vmcoreinfo::Vmcoreinfo;
 use crate::Result;
 
@@ -25,7 +25,7 @@ pub(super) struct Dumped {
 /// Writes it. What does not stop it, `log` is told.
 pub(super) fn dump(
     (signs, death): (&Signs, &Death),
-    told: &Told,
+    told: &HostDescription,
     to: &str,
     log: &dyn Fn(&str),
 ) -> Result<Dumped> {
@@ -45,7 +45,12 @@ fn bytes(pieces: &[Piece]) -> u64 {
 }
 
 /// Memory but for what is free; all of it where that cannot be told.
-fn in_use(memory: &mut dyn Physical, told: &Told, ram: &[Piece], log: &dyn Fn(&str)) -> Vec<Piece> {
+fn in_use(
+    memory: &mut dyn Physical,
+    told: &HostDescription,
+    ram: &[Piece],
+    log: &dyn Fn(&str),
+) -> Vec<Piece> {
     let info = Vmcoreinfo::parse(&told.vmcoreinfo);
     let free = free_blocks(memory, &info, ram).unwrap_or_else(|error| {
         log(&format!("the vmcore has free pages, too: {error}"));
@@ -69,7 +74,7 @@ fn segments(ram: &[Piece], free: &[Piece]) -> Vec<Piece> {
 
 /// Vmcoreinfo, and a status of each cpu that was on line, of which that of
 /// the panic is known.
-fn notes(signs: &Signs, death: &Death, told: &Told) -> Vec<u8> {
+fn notes(signs: &Signs, death: &Death, told: &HostDescription) -> Vec<u8> {
     let mut notes = Vec::new();
     for (cpu, _) in signs.beats().into_iter().enumerate().filter(|(_, beats)| *beats != 0) {
         let (pid, place) = match death {

@@ -13,7 +13,7 @@ use super::dump::dump;
 use super::nodes;
 use super::order::{self, Order};
 use super::signs::{Death, LOOK, Patience, Signs, Verdict};
-use super::told::Told;
+use super::told::HostDescription;
 use super::voice::Voice;
 use crate::{Error, Result};
 
@@ -100,7 +100,7 @@ fn after(
     log: &dyn Fn(&str),
 ) -> Result<()> {
     log(&format!("THE HOST IS DEAD: {}", death.said()));
-    match signs.told() {
+    match signs.host_description() {
         Ok(told) => {
             list(&told, log);
             if let Some(to) = &order.to {
@@ -121,7 +121,7 @@ fn after(
     Ok(())
 }
 
-fn list(told: &Told, log: &dyn Fn(&str)) {
+fn list(told: &HostDescription, log: &dyn Fn(&str)) {
     match nodes::seen(&told.nodes) {
         Ok(nodes) => {
             for node in nodes {
@@ -133,7 +133,7 @@ fn list(told: &Told, log: &dyn Fn(&str)) {
     }
 }
 
-fn write(signs: &Signs, death: &Death, told: &Told, to: &str, log: &dyn Fn(&str)) {
+fn write(signs: &Signs, death: &Death, told: &HostDescription, to: &str, log: &dyn Fn(&str)) {
     let begin = Instant::now();
     match dump((signs, death), told, to, log) {
         Ok(dumped) => {

@@ -59,7 +59,7 @@ fn as_seen(entry: &Status, window: &Window, record: Record) -> Seen {
 /// All nodes of the machine, in a node that watches, itself among them.
 pub fn seen_here() -> Result<Vec<Seen>> {
     match order::last() {
-        Some(order) => seen(&order.signs()?.told()?.nodes),
+        Some(order) => seen(&order.signs()?.host_description()?.nodes),
         None => Ok(Vec::new()),
     }
 }

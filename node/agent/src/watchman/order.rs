@@ -77,7 +77,7 @@ pub(crate) fn accept(body: &[u8]) -> Result<()> {
     let order = parse(body)?;
     order.to.as_deref().map_or(Ok(()), Place::check)?;
     order.say.as_deref().map_or(Ok(()), Voice::check)?;
-    order.signs()?.told()?;
+    order.signs()?.host_description()?;
     fs::create_dir_all(FOLDER).map_err(|error| Error::file(FOLDER, error))?;
     let new = Path::new(ORDER).with_extension("new");
     fs::write(&new, body).map_err(|error| Error::file(&new, error))?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use kumiki_node_wire::memory::Memory;
 use kumiki_node_wire::module::abi;
 
-use super::told::Told;
+use super::told::HostDescription;
 use crate::{Error, ErrorKind, Result, Subject};
 
 /// Interval between two looks.
@@ -100,7 +100,7 @@ impl Signs {
     }
 
     /// Reads the last word of the host.
-    pub(super) fn told(&self) -> Result<Told> {
+    pub(super) fn host_description(&self) -> Result<HostDescription> {
         loop {
             let told = self.memory.u32(abi::WATCH_TOLD).load(Ordering::Acquire);
             let which = told as usize % 2;
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn the_last_text_is_read() {
-        let told = |direct_map| Told {
+        let told = |direct_map| HostDescription {
             vmcoreinfo: "A=1\n".into(),
             direct_map,
             ram: vec![Piece { address: 0x1000, bytes: 0x1000 }],
@@ -233,14 +233,14 @@ mod tests {
             nodes: vec![],
         };
         let signs = Signs::of(signs()).unwrap();
-        assert!(signs.told().unwrap_err().to_string().contains("what the host told"));
+        assert!(signs.host_description().unwrap_err().to_string().contains("what the host told"));
         for (number, which) in [(1_u32, 1), (2, 0)] {
             let text = serde_json::to_vec(&told(u64::from(number))).unwrap();
             signs.memory.write(abi::WATCH_TEXT + which * abi::TOLD_BYTES, &text);
             let length = signs.memory.u32(abi::WATCH_TEXT_BYTES + 4 * which);
             length.store(text.len() as u32, Ordering::Relaxed);
             signs.memory.u32(abi::WATCH_TOLD).store(number, Ordering::Relaxed);
-            assert_eq!(signs.told().unwrap(), told(u64::from(number)));
+            assert_eq!(signs.host_description().unwrap(), told(u64::from(number)));
         }
     }
 

@@ -25,7 +25,7 @@ pub(super) const VMCOREINFO: &[u8] = b"VMCOREINFO";
 
 /// Description of the host, by which its dump is made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Told {
+pub(super) struct HostDescription {
     pub(super) vmcoreinfo: String,
     /// Offset added to a physical address where the host's kernel has all memory.
     pub(super) direct_map: u64,
@@ -35,7 +35,7 @@ pub(super) struct Told {
     pub(super) nodes: Vec<sysfs::Status>,
 }
 
-impl Told {
+impl HostDescription {
     /// The machine as it is now.
     fn of_host() -> Result<Self> {
         let file = File::open(KCORE).map_err(|error| Error::file(KCORE, error))?;
@@ -51,7 +51,7 @@ impl Told {
         apart.extend(
             nodes.iter().map(|node| Piece { address: node.slice, bytes: kumiki_boot::SLICE_BYTES }),
         );
-        Ok(Told { vmcoreinfo, direct_map, ram, apart: joined(apart), nodes })
+        Ok(HostDescription { vmcoreinfo, direct_map, ram, apart: joined(apart), nodes })
     }
 }
 
@@ -123,7 +123,7 @@ pub fn tell() -> Result<()> {
     if !can_be() {
         return Ok(());
     }
-    let told = Told::of_host()?;
+    let told = HostDescription::of_host()?;
     let text = json(&told)?;
     if text.len() > abi::TOLD_BYTES {
         return Err(Error::refused(
