@@ -119,11 +119,11 @@ pub fn spawn(name: &str, taps: &[(usize, File)]) -> Result<Vec<String>> {
     }
     let server =
         command.process_group(0).spawn().map_err(|error| Error::file(program::NODED, error))?;
-    begun(server, &log).map_err(|error| error.about(|| Subject::node(name)))
+    await_begin(server, &log).map_err(|error| error.about(|| Subject::node(name)))
 }
 
 /// Reads what a new server says: what cannot be served, and that it has begun.
-fn begun(mut server: Child, log: &Path) -> Result<Vec<String>> {
+fn await_begin(mut server: Child, log: &Path) -> Result<Vec<String>> {
     let mut text = String::new();
     if let Some(mut said) = server.stdout.take() {
         said.read_to_string(&mut text).map_err(|error| Error::os("a node's server", error))?;
@@ -153,7 +153,7 @@ mod tests {
         fs::write(&log, "one\nno such node\n").unwrap();
         let said = |script: &str| {
             let mut command = Command::new("sh");
-            begun(command.args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap(), &log)
+            await_begin(command.args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap(), &log)
         };
         let failed = said("exec >&-; sleep 0.1; exit 2").unwrap_err();
         assert_eq!(failed.kind(), ErrorKind::Lost);
