@@ -324,7 +324,7 @@ impl Node {
             snapshot.suits(&entry, &record)?;
             wake::is_of_its_image(&snapshot, &self.name, &record)?;
         }
-        record.told = told(&entry, &record)?;
+        record.told = cpus_to_tell(&entry, &record)?;
         record.lent_to = Some(starter.to_owned());
         record.lent_snapshot = snapshot.map(str::to_owned);
         let image = Image::open(&record.image)?;
@@ -506,7 +506,7 @@ fn impossible(name: &str, fault: &Fault) -> Error {
 }
 
 /// The cpus that a start from an image tells the node's kernel of.
-fn told(entry: &sysfs::Status, record: &Record) -> Result<Vec<(u32, u32)>> {
+fn cpus_to_tell(entry: &sysfs::Status, record: &Record) -> Result<Vec<(u32, u32)>> {
     if record.elastic.is_some() { cpus::to_be_told(&entry.cpus) } else { Ok(entry.cpus.clone()) }
 }
 
@@ -573,7 +573,7 @@ impl Stopped {
             .map_err(|fault| impossible(name, &fault))?;
         // They may have been given back by hand.
         let mut record = self.record.clone();
-        record.told = told(&self.entry, &record)?;
+        record.told = cpus_to_tell(&self.entry, &record)?;
         record.pci.iter().try_for_each(|one| {
             let is_confined = record.confined.contains(one);
             let dma = if is_confined { Dma::Confined } else { Dma::Unconfined };
