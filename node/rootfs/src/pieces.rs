@@ -64,7 +64,7 @@ impl<R: BufRead> Pieces<R> {
     }
 
     /// The next piece, begun; `None` at the end.
-    fn begun(&mut self, mut packed: Peeked<R>) -> io::Result<Option<State<R>>> {
+    fn next_piece(&mut self, mut packed: Peeked<R>) -> io::Result<Option<State<R>>> {
         loop {
             packed.peek(self.gzip == Some(true))?;
             let first = packed.first();
@@ -127,7 +127,7 @@ impl<R: BufRead> Read for Pieces<R> {
                     packed
                 }
             };
-            self.state = self.begun(packed)?.unwrap_or(State::Ended);
+            self.state = self.next_piece(packed)?.unwrap_or(State::Ended);
         }
     }
 }
