@@ -23,11 +23,11 @@ const MAKER: &str = "0x1B36\n";
 
 /// A machine with an IOMMU, and the module for it.
 fn host(folder: &tempfile::TempDir, remapped: &str) -> Option<Host> {
-    functions::host("6.1", folder, (DISK_BYTES, &[]), |config: &mut Config| {
+    functions::host(&crate::chosen_kernel(), folder, (DISK_BYTES, &[]), |config: &mut Config| {
         let words = ["-device".to_owned(), format!("intel-iommu,intremap={remapped}")];
         config.qemu.extend(words.map(Into::into));
         config.append.extend(["intel_iommu=on".to_owned(), ASIDE.to_owned()]);
-        let module = built("6.1").unwrap().module("osnode-iommu.ko").to_owned();
+        let module = built(&crate::chosen_kernel()).unwrap().module("osnode-iommu.ko").to_owned();
         config.files.push((module, "/root/osnode-iommu.ko".into()));
     })
 }

@@ -28,7 +28,7 @@ fn a_node_that_loops_with_interrupts_off_is_got_back_and_others_live_on() {
     let Some(host) = Host::shared(Kind::Debian12) else { return };
     let cache = Cache::of_user().unwrap();
     let talk = Talk::to(&|text| eprintln!("{text}"));
-    let kernel = "6.1".parse::<KernelName>().unwrap().get(&cache, talk).unwrap();
+    let kernel = crate::chosen_kernel().parse::<KernelName>().unwrap().get(&cache, talk).unwrap();
     let sources = [("loop/Kbuild", "obj-m := loop.o\n"), ("loop/loop.c", LOOP)]
         .map(|(path, text)| (path.into(), text.as_bytes().to_vec()));
     let module = kbuild::build_from(&cache, &kernel, &sources, "loop", talk).unwrap();
@@ -85,7 +85,7 @@ fn an_interrupt_that_does_not_arrive_is_told_or_sent_again() {
     let Some(host) = Host::shared_without_image(Kind::Debian12) else { return };
     let cache = Cache::of_user().unwrap();
     let talk = Talk::to(&|text| eprintln!("{text}"));
-    let kernel = "6.1".parse::<KernelName>().unwrap().get(&cache, talk).unwrap();
+    let kernel = crate::chosen_kernel().parse::<KernelName>().unwrap().get(&cache, talk).unwrap();
     let sources = changed(&LOSSY);
     let made = kbuild::build_from(&cache, &kernel, &sources, "osnode", talk).unwrap();
     let module = made.iter().find(|path| path.ends_with("osnode.ko")).unwrap();

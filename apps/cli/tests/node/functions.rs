@@ -29,12 +29,13 @@ pub(crate) fn host(
     let disk = folder.path().join(DISK);
     File::create(&disk).unwrap().set_len(disk_bytes).unwrap();
     let of_nodes = [&DRIVERS[..], others].concat();
-    let drivers = built(kernel).ok()?.kernel.driver_files(&of_nodes).unwrap();
+    let ours = built(kernel).ok()?;
+    let drivers = ours.kernel.driver_files(&of_nodes).unwrap();
     let (_, places): (Vec<PathBuf>, Vec<PathBuf>) = drivers.iter().cloned().unzip();
     let host = Host::own(kernel, |config: &mut Config| {
         config.accelerator = Accelerator::OneThread;
-        config.modules.extend(DRIVERS.map(|name| name.parse().unwrap()));
-        let module = built(kernel).unwrap().module("osnode-pci.ko").display().to_string();
+        config.modules.extend(ours.loadable(&DRIVERS).unwrap());
+        let module = ours.module("osnode-pci.ko").display().to_string();
         config.modules.push(module.parse().unwrap());
         config.files.extend(drivers);
         let drive = format!("file={},if=none,id=disk,format=raw", disk.display());
@@ -216,7 +217,9 @@ fn two_nodes_have_a_device_each() {
         config.qemu.extend(words.split(' ').map(Into::into));
         config.qemu.extend(trace.words());
     };
-    let Some(host) = host("6.1", &folder, (DISK_BYTES, &["e1000e"]), more) else { return };
+    let Some(host) = host(&crate::chosen_kernel(), &folder, (DISK_BYTES, &["e1000e"]), more) else {
+        return;
+    };
     host.ok("dd if=/dev/urandom of=/dev/nvme0n1 bs=1M count=16 2> /dev/null; sync");
     let sum =
         |place: &str| format!("dd if={place} bs=1M count=16 iflag=direct 2> /dev/null | md5sum");
@@ -277,7 +280,9 @@ const MIB: u32 = 4;
 fn a_disk_goes_back_and_forth_without_a_wrong_block() {
     let asked = std::env::var("KUMIKI_ROUNDS").map_or(ROUNDS, |text| text.parse().unwrap());
     let folder = tempfile::tempdir().unwrap();
-    let Some(host) = host("6.1", &folder, (DISK_BYTES, &[]), |_| {}) else { return };
+    let Some(host) = host(&crate::chosen_kernel(), &folder, (DISK_BYTES, &[]), |_| {}) else {
+        return;
+    };
     let sum = |at: u32| {
         format!("dd if=/dev/nvme0n1 bs=1M count={MIB} skip={at} iflag=direct 2> /dev/null | md5sum")
     };

@@ -139,7 +139,7 @@ fn pages_of_the_node(memory: &File, address: u64, bytes: u64) -> u64 {
 fn what_comes_back_is_cleared() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("memory");
-    let Some(host) = Host::own("6.1", |config| {
+    let Some(host) = Host::own(&crate::chosen_kernel(), |config| {
         config.memory_bytes = 2 << 30;
         let memory =
             format!("memory-backend-file,id=all,size=2G,share=on,mem-path={}", file.display());

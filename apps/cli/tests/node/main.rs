@@ -48,7 +48,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use kumiki_lab::{
-    Cache, Config, Error, Kernel, KernelName, Machine, Output, Running, Talk, kbuild,
+    Cache, Config, Error, Kernel, KernelName, Machine, Module, Output, Running, Talk, kbuild,
 };
 
 use pool::{Kind, Turn};
@@ -124,11 +124,11 @@ impl Host {
             return Some(host);
         }
         let memory = |config: &mut Config| config.memory_bytes = kind.memory_bytes();
-        let host = had(Self::start(kind.kernel(), memory, turn))?;
+        let host = had(Self::start(&kind.kernel(), memory, turn))?;
         Some(Host { kind: Some(kind), ..host })
     }
 
-    /// A machine of the test's own, of 2 GiB and whatever else it wants.
+    /// A machine of the test's own, as large as its kernel asks for, and whatever else it wants.
     fn own(kernel: &str, wanted: impl FnOnce(&mut Config)) -> Option<Self> {
         had(Self::start(kernel, wanted, Turn::wait()))
     }
@@ -143,15 +143,10 @@ impl Host {
         for name in ["osnode.ko", "osnode-claim.ko"] {
             modules.push(built.module(name).display().to_string().parse()?);
         }
-        for name in SERVING {
-            // Newer kernels have some built in; the first file is the list of these.
-            if built.kernel.driver_files(&[name])?.len() > 1 {
-                modules.push(name.parse()?);
-            }
-        }
+        modules.extend(built.loadable(&SERVING)?);
         let mut config = Config {
             cpus: 4,
-            memory_bytes: 2 << 30,
+            memory_bytes: least_bytes(kernel),
             files: vec![
                 file(&built.kernel.vmlinux, "/boot/vmlinux"),
                 file(&built.kernel.bzimage, "/boot/vmlinuz"),
@@ -276,9 +271,20 @@ fn had(host: Result<Host, Error>) -> Option<Host> {
     }
 }
 
-/// Kernel of tests whose figures are wanted of several: what `KUMIKI_LAB_KERNEL` names, 6.1 without it.
+/// Kernel of every test that is not about one: what `KUMIKI_LAB_KERNEL` names, 6.1 without it.
 fn chosen_kernel() -> String {
     std::env::var("KUMIKI_LAB_KERNEL").unwrap_or_else(|_| "6.1".to_owned())
+}
+
+/// A kernel that is not the chosen one.
+fn another_kernel() -> &'static str {
+    if chosen_kernel() == "6.12" { "6.1" } else { "6.12" }
+}
+
+/// Memory of a host of this kernel, with an image and the nodes of most tests: newer ones take more
+/// for themselves.
+fn least_bytes(kernel: &str) -> u64 {
+    if kernel.starts_with("6.1-") || kernel == "6.1" { 2 << 30 } else { 3 << 30 }
 }
 
 /// A stock kernel and our modules for it.
@@ -296,6 +302,19 @@ fn built(kernel: &str) -> Result<Built, Error> {
 }
 
 impl Built {
+    /// Those of the kernel's own modules that it has as files: newer ones have some built in, or no
+    /// longer.
+    fn loadable(&self, names: &[&str]) -> Result<Vec<Module>, Error> {
+        let mut modules = Vec::new();
+        for name in names {
+            // The first file is the list of what is built in.
+            if self.kernel.driver_files(&[name])?.len() > 1 {
+                modules.push(name.parse()?);
+            }
+        }
+        Ok(modules)
+    }
+
     fn module(&self, name: &str) -> &Path {
         self.modules.iter().find(|path| path.ends_with(name)).expect("the part builds it")
     }

@@ -20,10 +20,12 @@ fn another_node_goes_on_while_the_host_is_kept() {
     let wanted = |config: &mut Config| {
         config.accelerator = Accelerator::Tcg;
         config.memory_bytes = MEMORY_BYTES;
-        config.modules.push(built("6.1").unwrap().module("osnode-watch.ko").into());
+        config
+            .modules
+            .push(built(&crate::chosen_kernel()).unwrap().module("osnode-watch.ko").into());
         config.qemu.extend(controllers::monitor(&monitor));
     };
-    let Some(host) = Host::own("6.1", wanted) else { return };
+    let Some(host) = Host::own(&crate::chosen_kernel(), wanted) else { return };
     host.add_image();
     host.ok("echo 0 > /proc/sys/kernel/panic; \
              kumiki node create n1 --memory 1280M --image deb; \

@@ -7,26 +7,28 @@ use std::thread;
 
 use kumiki_lab::Machine;
 
+use crate::{chosen_kernel, least_bytes};
+
 /// What a shared machine runs, and how large it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Debian 12's kernel, 2 GiB.
+    /// Debian 12's kernel, or what `KUMIKI_LAB_KERNEL` names in its place.
     Debian12,
     /// Debian 13's kernel, 5 GiB: some above 4 GiB.
     Debian13,
 }
 
 impl Kind {
-    pub(crate) fn kernel(self) -> &'static str {
+    pub(crate) fn kernel(self) -> String {
         match self {
-            Kind::Debian12 => "6.1",
-            Kind::Debian13 => "6.12",
+            Kind::Debian12 => chosen_kernel(),
+            Kind::Debian13 => "6.12".to_owned(),
         }
     }
 
     pub(crate) fn memory_bytes(self) -> u64 {
         match self {
-            Kind::Debian12 => 2 << 30,
+            Kind::Debian12 => least_bytes(&chosen_kernel()),
             Kind::Debian13 => 5 << 30,
         }
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use kumiki_lab::{Cache, Config, Talk, kbuild};
 
 use crate::pool::Kind;
-use crate::{Host, TREE, built};
+use crate::{Host, TREE, another_kernel, built, chosen_kernel};
 
 /// An image of the host's kernel, which nothing need be unpacked for.
 const ADD: &str = "kumiki image add x --kernel /boot/vmlinux --guest-module osnode-guest.ko";
@@ -17,10 +17,10 @@ const CREATE: &str = "kumiki node create n2 --image deb";
 #[test]
 fn bad_input_is_refused_with_the_reason_before_anything_is_touched() {
     let Some(host) = Host::shared(Kind::Debian12) else { return };
-    let of_6_1 = built("6.1").unwrap();
+    let ours = built(&chosen_kernel()).unwrap();
     let guest = host.machine.guest();
-    guest.put(&of_6_1.kernel.config, Path::new("config")).unwrap();
-    let other = built("6.12").unwrap();
+    guest.put(&ours.kernel.config, Path::new("config")).unwrap();
+    let other = built(another_kernel()).unwrap();
     guest.put(other.module("osnode-guest.ko"), Path::new("other.ko")).unwrap();
     host.ok("kumiki node create n1 --cpu-list 2 --memory 256M --image deb");
     images(&host);
@@ -59,7 +59,7 @@ fn images(host: &Host) {
             (ADD.replace("--guest-module osnode-guest.ko", ""), "--guest-module"),
             (ADD.replace("osnode-guest.ko", "plain"), "no kernel module"),
             (ADD.replace("osnode-guest.ko", "osnode.ko"), "osnode_guest is needed"),
-            (ADD.replace("osnode-guest.ko", "other.ko"), "is built for kernel 6.12"),
+            (ADD.replace("osnode-guest.ko", "other.ko"), "is built for kernel 6.1"),
             (
                 format!("truncate -s 3G large; {}", add("--initrd large")),
                 "large: its 3221225472 bytes are read",
@@ -140,7 +140,7 @@ fn modules(host: &Host) {
     }
     let talk = Talk::to(&|text| eprintln!("{text}"));
     let sources = changed(&[("#define OSNODE_VERSION ", "#define OSNODE_VERSION 999 //")]);
-    let kernel = built("6.1").unwrap().kernel;
+    let kernel = built(&chosen_kernel()).unwrap().kernel;
     let cache = Cache::of_user().unwrap();
     let made = kbuild::build_from(&cache, &kernel, &sources, "osnode", talk).unwrap();
     let module = made.iter().find(|path| path.ends_with("osnode.ko")).unwrap();
@@ -178,7 +178,7 @@ pub(crate) fn changed(texts: &[(&str, &str)]) -> Vec<(PathBuf, Vec<u8>)> {
 #[test]
 fn a_kernel_that_is_locked_down_is_told() {
     let small = |config: &mut Config| (config.cpus, config.memory_bytes) = (1, 512 << 20);
-    let Some(host) = Host::own("6.1", small) else { return };
+    let Some(host) = Host::own(&chosen_kernel(), small) else { return };
     host.ok("mount -t securityfs none /sys/kernel/security");
     host.ok("echo integrity > /sys/kernel/security/lockdown");
     for line in [CREATE.to_owned() + " --memory 256M", ADD.to_owned()] {

@@ -3,7 +3,7 @@
 use kumiki_lab::{Accelerator, Config};
 
 use crate::pool::{Kind, Turn};
-use crate::{ALL_CPUS, Host, built, had};
+use crate::{ALL_CPUS, Host, another_kernel, built, had};
 
 /// Two nodes of a host: one of two cpus with the host's kernel, and one of two
 /// pieces of memory with another.
@@ -43,7 +43,7 @@ fn nodes(host: &Host, other: &str) {
 #[test]
 fn two_nodes_and_a_node_of_two_cpus_on_debian_12() {
     let Some(host) = Host::shared(Kind::Debian12) else { return };
-    nodes(&host, "6.12");
+    nodes(&host, another_kernel());
     host.leave();
 }
 
@@ -97,7 +97,7 @@ fn nodes_of_a_host_in_x2apic() {
     let Some(host) = host else { return };
     assert!(host.machine.guest().log_text().contains("x2apic enabled"));
     host.add_image();
-    nodes(&host, "6.12");
+    nodes(&host, another_kernel());
     host.leave();
 }
 

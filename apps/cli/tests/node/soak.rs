@@ -50,7 +50,8 @@ fn starts_and_stops_of_two_nodes_under_load() {
     let folder = tempfile::tempdir().unwrap();
     let (disk, monitor) = (folder.path().join("disk"), folder.path().join("monitor"));
     std::fs::File::create(&disk).unwrap().set_len(DISK_BYTES).unwrap();
-    let Some(host) = Host::own("6.1", |config| machine(config, &disk, &monitor)) else {
+    let Some(host) = Host::own(&crate::chosen_kernel(), |config| machine(config, &disk, &monitor))
+    else {
         return;
     };
     host.add_image();

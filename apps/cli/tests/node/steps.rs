@@ -38,7 +38,7 @@ fn killed_at_each_step_a_command_leaves_what_is_shown_and_can_be_given_back() {
     let Some(host) = Host::shared_without_image(Kind::Debian12) else { return };
     let cache = Cache::of_user().unwrap();
     let talk = Talk::to(&|text| eprintln!("{text}"));
-    let kernel = "6.1".parse::<KernelName>().unwrap().get(&cache, talk).unwrap();
+    let kernel = crate::chosen_kernel().parse::<KernelName>().unwrap().get(&cache, talk).unwrap();
     let made = kbuild::build_from(&cache, &kernel, &changed(&DEADLY), "osnode", talk).unwrap();
     let module = made.iter().find(|path| path.ends_with("osnode.ko")).unwrap();
     host.machine.guest().put(module, "deadly.ko".as_ref()).unwrap();
