@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use kumiki_boot::Initramfs;
 use kumiki_node_wire::brought::{DRIVERS, ROOT, TRANSPORT, driver};
 
-use crate::module_file::{modinfo, module};
+use crate::module_file::{modinfo, modinfos, module};
 use crate::{Error, ErrorKind, Result, Subject};
 
 const TRANSPORT_MODULE: &str = "osnode_virtio";
@@ -189,9 +189,10 @@ impl KernelModules {
     }
 }
 
-/// Modules that one wants before it without saying so in `depends`: `softdep=pre: crc32c`.
+/// Modules that one wants before it without saying so in `depends`: `softdep=pre: crc32c`, once for
+/// each of btrfs' sums.
 fn soft(module: &[u8]) -> Vec<String> {
-    let text = modinfo(module, "softdep").unwrap_or_default();
+    let text = modinfos(module, "softdep").join(" ");
     let mut names = Vec::new();
     let mut before = false;
     for word in text.split_whitespace() {
@@ -246,6 +247,9 @@ mod tests {
         write("kernel/fs/ext4.ko", &ko("ext4", "depends=jbd2\0softdep=pre: crc32c"));
         write("kernel/fs/jbd2.ko", &ko("jbd2", "depends="));
         write("kernel/crypto/crc32c_generic.ko", &ko("crc32c_generic", "depends="));
+        let sums = "depends=jbd2\0softdep=pre: crc32c\0softdep=pre: xxhash64 post: late";
+        write("kernel/fs/btrfs.ko", &ko("btrfs", sums));
+        write("kernel/lib/xxhash64.ko", &ko("xxhash64", "depends="));
         let kernel = KernelModules::read(folder.path()).unwrap();
         let order = |name: &str| {
             let mut order = Vec::new();
@@ -254,6 +258,7 @@ mod tests {
         };
         assert_eq!(order("virtio_net"), ["failover", "net_failover", "virtio_net"]);
         assert_eq!(order("ext4"), ["jbd2", "crc32c_generic", "ext4"]);
+        assert_eq!(order("btrfs"), ["jbd2", "crc32c_generic", "xxhash64", "btrfs"]);
         assert!(kernel.has("virtio") && !kernel.has("virtiofs"));
         assert!(kernel.in_order("fuse", "6.1.0", &mut Vec::new()).is_err());
     }

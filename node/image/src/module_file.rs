@@ -38,10 +38,18 @@ pub(crate) fn module(path: &Path, release: Option<&str>) -> Result<(String, Vec<
 /// Facts that a module states of itself in its `.modinfo`: `key=value`, each with a zero
 /// before and behind it.
 pub(crate) fn modinfo(module: &[u8], key: &str) -> Option<String> {
+    modinfos(module, key).into_iter().next()
+}
+
+/// Values of a key that a module may have several times.
+pub(crate) fn modinfos(module: &[u8], key: &str) -> Vec<String> {
     let mark = format!("\0{key}=");
-    let at = memchr::memmem::find(module, mark.as_bytes())? + mark.len();
-    let end = at + memchr::memchr(0, &module[at..])?;
-    String::from_utf8(module[at..end].to_vec()).ok()
+    let value = |at: usize| {
+        let end = at + memchr::memchr(0, &module[at..])?;
+        String::from_utf8(module[at..end].to_vec()).ok()
+    };
+    let places = memchr::memmem::find_iter(module, mark.as_bytes());
+    places.filter_map(|at| value(at + mark.len())).collect()
 }
 
 /// Reads a file that the host has the memory for, twice: here and in the image.

@@ -11,9 +11,11 @@ use crate::error::{Error, Result};
 use crate::tied::tied;
 
 /// Packages that a build needs beside sources, or headers and the compiler that these depend on.
-const TOOLS: [&str; 11] = [
+const TOOLS: [&str; 12] = [
     "base-files",
     "bash",
+    // `as` and `ld` by these names: since Linux 7 headers depend on a compiler that brings none.
+    "binutils",
     "coreutils",
     "dash",
     "diffutils",

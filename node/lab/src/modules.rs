@@ -163,9 +163,17 @@ impl Order<'_> {
 
 /// Modules that one wants before it without saying so in `depends`: `pre: crc32c`.
 fn soft(text: &str) -> Vec<String> {
-    let (before, _) = text.split_once("post:").unwrap_or((text, ""));
-    let names = before.split_whitespace().filter(|word| *word != "pre:");
-    names.map(|name| name.trim_start_matches("crypto-").replace('-', "_")).collect()
+    let mut names = Vec::new();
+    let mut before = false;
+    for word in text.split_whitespace() {
+        match word {
+            "pre:" => before = true,
+            "post:" => before = false,
+            name if before => names.push(name.trim_start_matches("crypto-").replace('-', "_")),
+            _ => {}
+        }
+    }
+    names
 }
 
 /// `virtio-rng.ko.xz` has the module `virtio_rng`.
@@ -187,17 +195,20 @@ fn collect(folder: &Path, files: &mut BTreeMap<String, PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// The `key=value` strings that a module carries about itself.
+/// The `key=value` strings that a module carries about itself; those of one key in one, with a blank
+/// between them: btrfs has a `softdep` for each of its sums.
 fn modinfo(module: &[u8]) -> Result<BTreeMap<String, String>, String> {
     let file = object::File::parse(module).map_err(|error| error.to_string())?;
     let section = file.section_by_name(".modinfo").ok_or("it has no section .modinfo")?;
     let data = section.data().map_err(|error| error.to_string())?;
-    let strings = data.split(|&byte| byte == 0).map(String::from_utf8_lossy);
-    Ok(strings
-        .filter_map(|one| {
-            one.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()))
-        })
-        .collect())
+    let strings: Vec<_> = data.split(|&byte| byte == 0).map(String::from_utf8_lossy).collect();
+    let mut info = BTreeMap::<String, String>::new();
+    for (key, value) in strings.iter().filter_map(|one| one.split_once('=')) {
+        info.entry(key.to_owned())
+            .and_modify(|all| *all = format!("{all} {value}"))
+            .or_insert_with(|| value.to_owned());
+    }
+    Ok(info)
 }
 
 #[cfg(test)]
@@ -212,6 +223,7 @@ mod tests {
     #[test]
     fn what_a_module_wants_before_it_is_read() {
         assert_eq!(soft("pre: crc32c crypto-sha1-x post: later"), ["crc32c", "sha1_x"]);
+        assert_eq!(soft("pre: crc32c post: later pre: xxhash64"), ["crc32c", "xxhash64"]);
         assert!(soft("").is_empty() && soft("post: later").is_empty());
     }
 
@@ -222,17 +234,23 @@ mod tests {
         writer.finish().unwrap()
     }
 
-    fn ko(depends: &str, version: &str) -> Vec<u8> {
+    /// `more` is strings as modules have them, each with its zero.
+    fn ko_with(depends: &str, version: &str, more: &str) -> Vec<u8> {
         let mut file = Written::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
         let segment = file.segment_name(StandardSegment::Data).to_vec();
         let section = file.add_section(segment, b".modinfo".to_vec(), SectionKind::Data);
-        let info = format!("license=GPL\0depends={depends}\0vermagic={version} SMP preempt\0");
+        let info =
+            format!("license=GPL\0depends={depends}\0vermagic={version} SMP preempt\0{more}");
         file.append_section_data(section, info.as_bytes(), 1);
         file.write().unwrap()
     }
 
-    /// A kernel's folder with `pci` built in, and two modules of which one
-    /// needs the other.
+    fn ko(depends: &str, version: &str) -> Vec<u8> {
+        ko_with(depends, version, "")
+    }
+
+    /// A kernel's folder with `pci` built in, two modules of which one needs the other, and one that
+    /// asks for sums by their algorithms' names.
     fn folder() -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, bytes: &[u8]| {
@@ -244,6 +262,10 @@ mod tests {
         write("kernel/drivers/ring-a.ko", &ko("", "6.1"));
         write("kernel/net/card.ko.xz", &compressed(&ko("ring-a,pci", "6.1")));
         write("kernel/net/old.ko", &ko("", "5.10"));
+        let sums = "softdep=pre: crc32c\0softdep=pre: xxhash64\0softdep=pre: none-such\0";
+        write("kernel/fs/btree.ko", &ko_with("ring-a", "6.1", sums));
+        write("kernel/crypto/crc32c_generic.ko", &ko("", "6.1"));
+        write("kernel/lib/xxhash64.ko", &ko("", "6.1"));
         folder
     }
 
@@ -260,6 +282,8 @@ mod tests {
         let loaded = order(&["card speed=9 duplex=1", "ring_a", "pci"]).unwrap();
         let pair = |name: &str, parameters: &str| (name.to_owned(), parameters.to_owned());
         assert_eq!(loaded, [pair("ring_a", ""), pair("card", "speed=9 duplex=1")]);
+        let names: Vec<_> = order(&["btree"]).unwrap().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["ring_a", "crc32c_generic", "xxhash64", "btree"]);
     }
 
     #[test]
