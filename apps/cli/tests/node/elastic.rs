@@ -294,7 +294,7 @@ fn none_is_lost(host: &Host, before: &Echoes) {
 #[test]
 #[ignore = "a minute: `cargo xtask test long`, after a change to what is kept below 1 MiB"]
 fn nodes_of_one_cpu_share_their_room_below_1_mib() {
-    let Some(host) = Host::own("6.1", |config| {
+    let Some(host) = Host::own(&crate::chosen_kernel(), |config| {
         config.cpus = 8;
         config.memory_bytes = 3 << 30;
     }) else {
@@ -386,5 +386,41 @@ fn a_load_that_moves_takes_the_spare_cpus_along() {
     }
     host.ok("kill -TERM $(cat balance.pid); while kill -0 $(cat balance.pid); do sleep 0.1; done");
     host.ok("kumiki node balance --once; kumiki node rm n1 --force; kumiki node rm n2 --force");
+    host.leave();
+}
+
+/// A node that got a cpu sleeps and wakes with it, and without it once it gave it back.
+#[test]
+#[ignore = "a minute: `cargo xtask test long`, after a change to idle nodes or to how cpus come and go"]
+fn an_idle_node_wakes_with_the_cpus_that_it_has_by_then() {
+    let Some(host) = Host::shared(Kind::Debian12) else { return };
+    host.ok("kumiki node create n1 --cpu-list 3 --max-cpus 2 --memory 256M --max-memory 512M --image deb; \
+             kumiki node start n1 --timeout 240; kumiki node set n1 --memory 384M");
+    assert_eq!(host.ok("kumiki node set n1 --cpus 2"), "3,1\n");
+    host.ok("kumiki node idle n1 --after 3s 2> said & echo $! > idle.pid");
+    let asleep = |times: usize| {
+        host.ok(&format!(
+            "for n in $(seq 240); do test $(grep -c 'n1: asleep' said) -ge {times} && exit; \
+             sleep 0.25; done; cat said; exit 1"
+        ));
+        assert_eq!(here(&host), crate::ALL_CPUS);
+    };
+    asleep(1);
+    for size in ["--cpus 1", "--memory 256M"] {
+        let said = host.refused(&format!("kumiki node set n1 {size}"));
+        assert!(said.contains("it sleeps, its cpus with this machine"), "{said}");
+    }
+    assert_eq!((there(&host, "n1"), here(&host)), ("0-1\n".into(), "0,2\n".into()));
+    assert_eq!(
+        host.ok("kumiki node set n1 --cpus 1; kumiki node set n1 --memory 256M"),
+        "3\n256M\n"
+    );
+    asleep(2);
+    assert_eq!((there(&host, "n1"), here(&host)), ("0\n".into(), "0-2\n".into()));
+    assert_eq!(host.ok("kumiki node set n1 --cpus 2"), "3,1\n");
+    host.ok(
+        "kill $(cat idle.pid); while kill -0 $(cat idle.pid) 2> /dev/null; do sleep 0.1; done; \
+             cat said >&2; kumiki node rm n1 --force",
+    );
     host.leave();
 }

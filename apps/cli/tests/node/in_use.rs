@@ -5,7 +5,7 @@ use kumiki_lab::Config;
 use crate::devices::bring;
 use crate::functions::{self, NVME};
 use crate::pool::Kind;
-use crate::{Host, chosen_kernel};
+use crate::{Host, built, chosen_kernel};
 
 /// Mounts a disk where only one process sees it, until `enough` is there.
 pub(crate) fn hidden(disk: &str) -> String {
@@ -96,7 +96,7 @@ const DISK_BYTES: u64 = 160 << 20;
 fn a_disk_that_something_lies_over_is_not_given() {
     let folder = tempfile::tempdir().unwrap();
     let layers = |config: &mut Config| {
-        config.modules.extend(LAYERS.map(|name| name.parse().unwrap()));
+        config.modules.extend(built(&chosen_kernel()).unwrap().loadable(&LAYERS).unwrap());
     };
     let kernel = chosen_kernel();
     let Some(host) = functions::host(&kernel, &folder, (DISK_BYTES, &[]), layers) else { return };
@@ -141,5 +141,57 @@ fn a_disk_that_something_lies_over_is_not_given() {
         "kumiki node device add n1 --pci {NVME} --dma-unconfined && ! test -e /dev/nvme0n1; \
          kumiki node rm n1; kumiki image rm nvme"
     ));
+    host.leave();
+}
+
+/// Of an array on the host, and of what may lie over a node's own disks.
+const OVER: [&str; 4] = ["md_mod", "raid0", "dm_mod", "loop"];
+
+/// Arrays of the host's, and mapped and loop devices of a node's own kernel.
+#[test]
+#[ignore = "two minutes: `cargo xtask test long`, after a change to what is asked of a disk"]
+fn what_lies_over_a_disk_has_it_on_the_host_and_in_a_node() {
+    let kernel = chosen_kernel();
+    let Ok(ours) = built(&kernel) else { return };
+    let drivers = ours.kernel.driver_files(&OVER).unwrap();
+    // The first is the list of what is built in.
+    let places: Vec<String> = drivers[1..].iter().map(|one| one.1.display().to_string()).collect();
+    let more = |config: &mut Config| {
+        config.modules.extend(ours.loadable(&OVER).unwrap());
+        config.files.extend(drivers);
+    };
+    let Some(host) = Host::own(&kernel, more) else { return };
+    bring(&host, "mdadm", "/usr/sbin/mdadm", "/opt/mdadm");
+    bring(&host, "dmsetup", "/usr/sbin/dmsetup", "/opt/dmsetup");
+    host.ok(&format!(
+        "kumiki image add deb --kernel /boot/vmlinux --guest-module osnode-guest.ko --modules {}",
+        places.join(",")
+    ));
+    host.ok("truncate -s 16M plain other; truncate -s 64M part; losetup /dev/loop0 part; \
+             mkdir -p /run/mdadm; mdadm --create /dev/md0 --run --force --level=0 \
+             --raid-devices=1 --metadata=1.2 /dev/loop0; cat /proc/mdstat >&2");
+    let create = "kumiki node create n1 --memory 256M --image deb --disk";
+    for disk in ["/dev/loop0", "/dev/loop0,ro"] {
+        let said = host.refused(&format!("{create} {disk}"));
+        assert!(said.contains("disk /dev/loop0 is part of md0"), "{said}");
+    }
+    host.ok("mdadm --stop /dev/md0");
+    host.ok(&format!("{create} /dev/loop0 --disk plain --disk other"));
+    host.ok("kumiki node start n1 --timeout 240; \
+             tar c -C / opt/dmsetup | kumiki node exec n1 -- tar x -C /");
+    let there = |line: &str| host.ok(&format!("kumiki node exec n1 -- sh -c '{line}'"));
+    let refused = |says: &str| {
+        let said = host.refused("kumiki node snapshot n1 warm");
+        assert!(said.contains(says), "{said}");
+    };
+    let dmsetup = "/opt/dmsetup/run";
+    there(&format!("{dmsetup} create all --noudevsync --table \"0 16384 linear /dev/vdb 0\""));
+    refused("disk vdb is part of dm-0");
+    there(&format!("{dmsetup} remove --noudevsync all"));
+    there("losetup /dev/loop0 /dev/vdc");
+    refused("disk vdc is what /dev/loop0 lies over");
+    there("losetup -d /dev/loop0");
+    host.ok("kumiki node snapshot n1 warm; kumiki node rm n1; kumiki image rm warm; \
+             kumiki image rm deb; losetup -d /dev/loop0");
     host.leave();
 }

@@ -142,3 +142,43 @@ fn killed(host: &Host) {
         assert_eq!(host.ok("cat /sys/devices/system/cpu/online"), "0-3\n", "after {seconds} s");
     }
 }
+
+/// Cpus and memory that a node got as it ran are given back where a later step fails.
+#[test]
+#[ignore = "a minute: `cargo xtask test long`, after a change to apply or to how cpus and memory move"]
+fn what_a_node_got_is_given_back_where_a_later_step_fails() {
+    let Some(host) = Host::shared(Kind::Debian12) else { return };
+    let file = |cpus: u32, mib: u32, more: &str| {
+        host.ok(&format!(
+            "cat > one.toml <<'EOF'\n[node.n1]\nimage = \"deb\"\ncpus = {cpus}\nmin_cpus = 1\nmax_cpus = 2\n\
+             memory = \"{mib}M\"\nmax_memory = \"512M\"\n{more}EOF\n"
+        ))
+    };
+    let has = || {
+        let cpus = host.ok("kumiki node exec n1 -- nproc; cat /sys/devices/system/cpu/online");
+        let pieces = host.ok("cat /sys/class/misc/kumiki-osnode/nodes/n1/memory | wc -l");
+        (cpus, pieces)
+    };
+    file(1, 256, "");
+    host.ok("kumiki node apply one.toml --timeout 240");
+    let before = has();
+    assert_eq!(before.0, "1\n0-2\n");
+    // Its kernel has no init, and panics.
+    file(
+        2,
+        384,
+        "[node.n2]\nimage = \"deb\"\nmemory = \"256M\"\nappend = \"rdinit=none root=none\"\n",
+    );
+    let steps = host.ok("kumiki node plan one.toml");
+    assert!(steps.contains("resize node n1 (cpus 3,"), "{steps}");
+    assert!(steps.contains("resize node n1 (384 MiB after 256)"), "{steps}");
+    let said = host.refused("kumiki node apply one.toml --timeout 240");
+    assert!(said.contains("start node n2: ") && said.contains("undone: 3 steps"), "{said}");
+    assert_eq!(has(), before);
+    // It ran all the time, and can have them later.
+    file(2, 384, "");
+    host.ok("kumiki node apply one.toml --timeout 240");
+    assert_eq!(host.ok("kumiki node exec n1 -- nproc"), "2\n");
+    host.ok("kumiki node rm n1 --force");
+    host.leave();
+}
