@@ -12,10 +12,10 @@ use crate::tied::tied;
 
 const PACKAGES: [&str; 2] = ["nginx-light", "busybox-static"];
 const CONFIG: &str = r#"{"architecture":"amd64","os":"linux","config":{
-    "Entrypoint":["/usr/sbin/nginx","-g","daemon off;"],"Env":["PATH=/usr/sbin:/usr/bin","IN=image"],
+    "Entrypoint":["/usr/sbin/nginx","-g","daemon off;"],"Env":["PATH=/usr/sbin:/usr/bin","IN=image"],"StopSignal":"SIGQUIT",
     "Healthcheck":{"Test":["CMD","sh","-c","test $IN = image && ! grep -q sick /srv/www/index.html"]}}}"#;
 const MANIFEST: &str = r#"[{"Config":"config.json","Layers":["lower.tar","upper.tar"]}]"#;
-const NGINX: &str = "user www-data;\nworker_processes 1;\nerror_log stderr;\npid /run/nginx.pid;\n\
+const NGINX: &str = "user www-data;\nworker_processes 1;\nerror_log stderr notice;\npid /run/nginx.pid;\n\
     events { worker_connections 64; }\n\
     http { access_log off; server { listen 80; root /srv/www; } }\n";
 const USERS: &str = "root:x:0:0:root:/root:/bin/sh\nwww-data:x:33:33::/:/bin/false\n";

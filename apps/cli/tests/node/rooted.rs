@@ -6,7 +6,7 @@ use kumiki_lab::{Cache, Config, Talk, saved_nginx};
 
 use crate::devices::bring;
 use crate::pool::Turn;
-use crate::{Host, built, had};
+use crate::{Host, built, chosen_kernel, had};
 
 /// Of the nodes' kernel, for their root.
 pub(crate) const DRIVERS: [&str; 5] = ["libnvdimm", "nd_e820", "nd_pmem", "erofs", "overlay"];
@@ -19,9 +19,11 @@ const HOST_BYTES: u64 = 4 << 30;
 pub(crate) fn two_servers() -> Option<Host> {
     let wanted = |config: &mut Config| {
         config.memory_bytes = HOST_BYTES;
-        config.files.extend(built("6.1").unwrap().kernel.driver_files(&DRIVERS).unwrap());
+        config
+            .files
+            .extend(built(&chosen_kernel()).unwrap().kernel.driver_files(&DRIVERS).unwrap());
     };
-    let host = had(Host::start("6.1", wanted, Turn::wait()))?;
+    let host = had(Host::start(&chosen_kernel(), wanted, Turn::wait()))?;
     let folder = tempfile::tempdir().unwrap();
     let talk = Talk::to(&|text| eprintln!("{text}"));
     let saved = saved_nginx(&Cache::of_user().unwrap(), folder.path(), PAGE, talk).unwrap();
@@ -78,6 +80,8 @@ fn within(host: &Host) {
     assert!(!host.ok("kumiki node logs n1").contains("through the page cache"));
     assert_eq!(exec("ls /usr/share/doc /kumiki 2>&1 | grep -c No"), "2\n");
     assert!(exec("cat /proc/[0-9]*/status | grep -A9 nginx | grep Uid").contains("\t33\t"));
+    // Variables of the image, and of the node.
+    assert_eq!(exec("echo $IN $PATH $HOSTNAME"), "image /usr/sbin:/usr/bin n1\n");
     // As its image asks how it is.
     host.ok("kumiki node exec n1 --health");
     exec("echo sick > /srv/www/index.html");
@@ -135,5 +139,8 @@ fn ends_with_its_program(host: &Host) {
              done; cat watched; false",
     );
     host.ok(&format!("{up}; kill $(cat watch.pid); grep 'n1: it has ended' watched"));
+    // By the signal that its image names, which for nginx is the end in order.
     host.ok("kumiki node stop n1");
+    let log = host.ok("kumiki node logs n1");
+    assert!(log.contains("signal 3 (SIGQUIT) received") && log.contains("gracefully"), "{log}");
 }
