@@ -108,11 +108,11 @@ async fn seek(inner: Weak<Inner>, session: Weak<Session>) {
         let wanted;
         let wait = {
             let (Some(inner), Some(session)) = (inner.upgrade(), session.upgrade()) else { return };
-            let Some(lease) = session.lease() else { return session.direct.rests(None) };
+            let Some(lease) = session.lease() else { return session.direct.stop_looking(None) };
             wanted = session.direct.tries(lease);
             match inner.admitted(&session, lease).await {
                 Ok((near, again)) => Some((near.ended(), near.answers(), again)),
-                Err(Without::None) => return session.direct.rests(Some(lease)),
+                Err(Without::None) => return session.direct.stop_looking(Some(lease)),
                 Err(Without::Now(why)) => {
                     // Said once, however often it is tried.
                     if session.direct.fails(&why) {

@@ -18,7 +18,7 @@ use crate::place::line_site::{self, Bindings, LineReply};
 use crate::place::parts::panicked;
 use crate::place::site::Site;
 use crate::transport::passed::LIMIT;
-use crate::wire::lane::{GIVEN, LANE_BYTES, LANES, LONG, Lane, Word, given, spin};
+use crate::wire::lane::{GIVEN, LANE_BYTES, LANES, LONG, Lane, Word, form_word, spin};
 use crate::wire::{self, Refusal, Why};
 
 /// Time of a turn, before others of its thread have theirs.
@@ -253,9 +253,11 @@ impl Lanes {
         let Open { line, bound, .. } = &mut self.open[n];
         let sleeps = match site.on_line(line, bound, message, &mut self.bytes) {
             Ok(LineReply::Scalar(scalar)) => {
-                line.answer_word(given(Some(scalar.form)), scalar.word)
+                line.answer_word(form_word(Some(scalar.form)), scalar.word)
             }
-            Ok(LineReply::Bytes) => line.answer(Answered::Answer, given(None), self.bytes.reply()),
+            Ok(LineReply::Bytes) => {
+                line.answer(Answered::Answer, form_word(None), self.bytes.reply())
+            }
             Ok(LineReply::Long) => self.long(n),
             Err(refusal) => self.refuse(n, refusal),
         };
@@ -289,7 +291,7 @@ impl Lanes {
     #[cold]
     fn refuse(&mut self, n: usize, refusal: Refusal) -> bool {
         self.bytes.refuse(refusal);
-        self.open[n].line.answer(Answered::Refusal, given(None), self.bytes.reply())
+        self.open[n].line.answer(Answered::Refusal, form_word(None), self.bytes.reply())
     }
 
     #[cold]

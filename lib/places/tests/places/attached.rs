@@ -66,12 +66,12 @@ impl Near {
         Near { told, task }
     }
 
-    async fn told(&mut self) -> Attached {
+    async fn next_sign(&mut self) -> Attached {
         timeout(PATIENCE, self.told.recv()).await.expect("it tells").expect("it goes on")
     }
 
     async fn there(&mut self) -> String {
-        match self.told().await {
+        match self.next_sign().await {
             Attached::There(place) => place,
             other => panic!("{other:?}"),
         }
@@ -154,7 +154,7 @@ fn the_end_of_the_other_kernel_or_of_its_place_answers_every_pending_call() {
             assert!(matches!(error, Error::Gone { .. }), "{error}");
             assert_eq!(next(&mut watch).await, News::Gone);
             if !of_kernel {
-                assert_eq!(near.told().await, Attached::Gone(place.clone()));
+                assert_eq!(near.next_sign().await, Attached::Gone(place.clone()));
                 other = Some(far.serve(&far.host));
                 assert_eq!(near.there().await, place);
             }
@@ -199,7 +199,7 @@ fn what_the_other_kernel_says_is_untrusted() {
         for place in ["../../etc/x", "other.core0", &host, "", &"n".repeat(10_000), &empty, &twice]
         {
             far.write_all(&word(&Word::There { number: 1, place })).await.unwrap();
-            match near.told().await {
+            match near.next_sign().await {
                 Attached::Refused { place: its, .. } => assert_eq!(its, place),
                 other => panic!("{other:?}"),
             }
@@ -218,7 +218,7 @@ fn what_the_other_kernel_says_is_untrusted() {
             far.write_all(&noise).await.unwrap();
         }
         assert_eq!(near.there().await, core(0));
-        assert!(matches!(near.told().await, Attached::Refused { .. }), "one name twice");
+        assert!(matches!(near.next_sign().await, Attached::Refused { .. }), "one name twice");
 
         // Ever new names leave nothing where sockets are.
         let files = || {
@@ -231,7 +231,7 @@ fn what_the_other_kernel_says_is_untrusted() {
             far.write_all(&word(&Word::There { number, place: &place })).await.unwrap();
             far.write_all(&word(&Word::Gone { number })).await.unwrap();
             assert_eq!(near.there().await, place);
-            assert_eq!(near.told().await, Attached::Gone(place));
+            assert_eq!(near.next_sign().await, Attached::Gone(place));
         }
         assert_eq!(files(), 2, "the socket and the lock of the one that is there");
 
@@ -298,7 +298,7 @@ fn what_a_place_there_answers_before_it_ends_comes_before_its_end() {
             }
             last.extend(word(&Word::Gone { number }));
             far.write_all(&last).await.unwrap();
-            assert_eq!(near.told().await, Attached::Gone(place));
+            assert_eq!(near.next_sign().await, Attached::Gone(place));
             assert!(!path.exists(), "another life of it may have its socket");
             let mut rest = Vec::new();
             timeout(PATIENCE, caller.read_to_end(&mut rest)).await.expect("it ends").unwrap();

@@ -79,7 +79,7 @@ impl DirectRoad {
     }
 
     /// Nobody looks for one any more, under this lease.
-    pub fn rests(&self, none_for: Option<Held>) {
+    pub fn stop_looking(&self, none_for: Option<Held>) {
         *self.state() = RoadState { none_for, ..RoadState::default() };
     }
 

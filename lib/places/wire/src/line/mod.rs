@@ -35,7 +35,7 @@ use crate::error::{Error, Result};
 use crate::line::lane_stages::{LaneAnswer, Shared};
 use crate::part::{Part, Portable};
 use crate::reference::Reference;
-use crate::wire::lane::{Binding, Head, LONG, Lane, MOST_BOUND, Word, given, spin};
+use crate::wire::lane::{Binding, Head, LONG, Lane, MOST_BOUND, Word, form_word, spin};
 use crate::wire::scalar::{Form, Scalar};
 use crate::wire::{self, Operation, Page, Refusal, Why};
 
@@ -204,7 +204,7 @@ impl Line {
                 self.ask(Head::Call(number, None))?
             }
         };
-        self.given(&answer)
+        self.read_output(&answer)
     }
 
     /// Checks that the place has a part, and lets it be called on this resource; it knows it by a number from then on.
@@ -276,7 +276,7 @@ impl Line {
     #[doc(hidden)]
     pub fn operation<T: DeserializeOwned>(&mut self, operation: &Operation) -> Result<T> {
         let answer = self.say(Head::Operation, operation)?;
-        self.given(&answer)
+        self.read_output(&answer)
     }
 
     /// Has an operation done, and gives what it has given as it came.
@@ -312,7 +312,7 @@ impl Line {
 
     /// Reads what a call has given: a word, or bytes.
     #[inline(always)]
-    fn given<T: DeserializeOwned>(&mut self, answer: &Message) -> Result<T> {
+    fn read_output<T: DeserializeOwned>(&mut self, answer: &Message) -> Result<T> {
         let form = if answer.head >> 8 == 0 { Form::of(answer.head as u8) } else { None };
         if let Some(form) = form {
             if answer.is_word() {
@@ -329,7 +329,7 @@ impl Line {
             let long = self.long()?;
             return wire::read(&long).map_err(|error| self.unread(&error));
         }
-        if answer.head != given(None) {
+        if answer.head != form_word(None) {
             return Err(self.unread(&format!("its head is {:#x}", answer.head)));
         }
         self.caller.read(answer, &mut self.reply);

@@ -139,7 +139,7 @@ mod tests {
         Operation::Each { kind, part, version: 1, calls: calls.into_bytes() }
     }
 
-    fn given(words: &[Option<i64>], others: Vec<(u32, Outcome)>) -> Vec<u8> {
+    fn batch_answer(words: &[Option<i64>], others: Vec<(u32, Outcome)>) -> Vec<u8> {
         let mut packed = Words::of(words.len());
         words.iter().for_each(|word| packed.push(word.map(|word| Scalar::of(&word).unwrap())));
         wire::named(&BatchReply { words: packed.into_bytes(), others }).unwrap().into()
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn what_found_no_room_is_asked_for_by_itself() {
         let refusal = Err(Refusal::new(Why::Stale, "gone"));
-        let answer = given(&[Some(5), None, None], vec![(2, refusal.clone())]);
+        let answer = batch_answer(&[Some(5), None, None], vec![(2, refusal.clone())]);
         let known = read(&batch(&[1, 2, 3]), &answer).unwrap();
         let read: Vec<Option<i64>> =
             words(&known.words).map(|word| word.map(|word| word.read().unwrap())).collect();
@@ -182,19 +182,19 @@ mod tests {
     fn an_answer_to_something_else_is_none() {
         let batch = batch(&[1, 2]);
         for wrong in [
-            given(&[Some(1)], vec![]),
-            given(&[Some(1); 3], vec![]),
+            batch_answer(&[Some(1)], vec![]),
+            batch_answer(&[Some(1); 3], vec![]),
             // Of a later version: there is no answer to ask for again.
             {
                 let words = [&[7_u8; 9][..], &[0; 9]].concat();
                 wire::named(&BatchReply { words: words.into(), others: vec![] }).unwrap().into()
             },
-            given(&[None, None], vec![(2, Ok(Bytes::new()))]),
+            batch_answer(&[None, None], vec![(2, Ok(Bytes::new()))]),
             b"\xc1".to_vec(),
             vec![],
         ] {
             read(&batch, &wrong).unwrap_err();
         }
-        read(&Operation::Load, &given(&[], vec![])).unwrap_err();
+        read(&Operation::Load, &batch_answer(&[], vec![])).unwrap_err();
     }
 }

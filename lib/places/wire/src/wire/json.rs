@@ -128,11 +128,11 @@ mod tests {
         assert_eq!(to_json(&from_json(&value).unwrap()).unwrap(), value);
 
         #[derive(Serialize)]
-        struct Given {
+        struct Output {
             bytes: Bytes,
             outcome: Result<u8, String>,
         }
-        let given = Given { bytes: Bytes::from_static(b"\x00\xff"), outcome: Ok(3) };
+        let given = Output { bytes: Bytes::from_static(b"\x00\xff"), outcome: Ok(3) };
         let shown = to_json(&wire::named(&given).unwrap()).unwrap();
         assert_eq!(shown, json!({"bytes": [0, 255], "outcome": {"Ok": 3}}));
         to_json(b"\xc1").unwrap_err();

@@ -105,7 +105,7 @@ impl Head {
             Head::Bind(number) => (BIND, number, None),
             Head::Call(number, form) => (CALL, number, form),
         };
-        u64::from(number) | u64::from(what) << 32 | given(form) << 40
+        u64::from(number) | u64::from(what) << 32 | form_word(form) << 40
     }
 
     #[inline(always)]
@@ -126,7 +126,7 @@ impl Head {
 
 /// The word beside an answer's bytes: the form of its word, or 0.
 #[inline(always)]
-pub fn given(form: Option<Form>) -> u64 {
+pub fn form_word(form: Option<Form>) -> u64 {
     form.map_or(0, |form| form as u64)
 }
 

@@ -23,12 +23,12 @@ pub struct Tokens(Mutex<VecDeque<([u8; TOKEN], Instant)>>);
 
 impl std::fmt::Debug for Tokens {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Tokens").field(&self.given().len()).finish()
+        f.debug_tuple("Tokens").field(&self.queue().len()).finish()
     }
 }
 
 impl Tokens {
-    fn given(&self) -> MutexGuard<'_, VecDeque<([u8; TOKEN], Instant)>> {
+    fn queue(&self) -> MutexGuard<'_, VecDeque<([u8; TOKEN], Instant)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -38,7 +38,7 @@ impl Tokens {
         for half in token.chunks_exact_mut(8) {
             half.copy_from_slice(&secret::number("a token")?.to_ne_bytes());
         }
-        let mut given = self.given();
+        let mut given = self.queue();
         if given.len() >= MOST {
             given.pop_front();
         }
@@ -48,7 +48,7 @@ impl Tokens {
 
     /// Takes one back; false if it was never given, was used, or is too old.
     pub fn take(&self, token: &[u8], now: Instant) -> bool {
-        let mut given = self.given();
+        let mut given = self.queue();
         while given.front().is_some_and(|(_, at)| now.duration_since(*at) > USED_WITHIN) {
             given.pop_front();
         }
@@ -83,7 +83,7 @@ mod tests {
         let (tokens, now) = (Tokens::default(), Instant::now());
         let first = tokens.give(now).unwrap();
         let rest: Vec<_> = (0..MOST).map(|_| tokens.give(now).unwrap()).collect();
-        assert_eq!(tokens.given().len(), MOST);
+        assert_eq!(tokens.queue().len(), MOST);
         assert!(!tokens.take(&first, now) && rest.iter().all(|one| tokens.take(one, now)));
     }
 }
