@@ -262,6 +262,21 @@ impl Interface {
         Ok(send::run_at(&self.inner.per_core, id.place(), run)?)
     }
 
+    /// Runs `f` as [`with`](Self::with). A panic of it is an error also where the caller manages the place itself, as it is
+    /// at another one.
+    ///
+    /// # Errors
+    /// As [`with`](Self::with).
+    #[inline]
+    pub fn with_caught<K: Kind, R: Send>(
+        &self,
+        handle: &Handle<K>,
+        f: impl FnOnce(&mut K, &mut K::Pool) -> R + Send,
+    ) -> Result<R> {
+        handle.require(self.inner.number, Rights::USE)?;
+        Ok(send::catch_at(&self.inner.per_core, handle.id(), f)?)
+    }
+
     /// Runs `f` on a resource, and waits for `timeout` at most. It owns what it uses, because
     /// it may go on longer than this call. On the caller's own place it runs to its end.
     ///

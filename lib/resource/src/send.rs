@@ -1,17 +1,20 @@
 //! Where an operation runs: in the calling thread if that is the owner, else it is sent.
 
+use std::any::Any;
 use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::desk::{LINES, Serving};
+use crate::desk::{self, LINES, Panic, Serving};
 use kumiki_wait::{Policy, Waiter};
 
 use crate::answer::{Answer, arrived};
 use crate::core::Core;
 use crate::error::{Error, Outcome, Result};
 use crate::here::{CALLERS, CallerRef, OperationGuard, here, own, serving};
-use crate::id::Place;
+use crate::id::{Id, Place};
+use crate::kind::Kind;
 use crate::per_core::PerCore;
 
 /// Runs `f` at `place`: at once if that is the calling thread's, else there, by its
@@ -28,6 +31,33 @@ pub(crate) fn run_at<R: Send>(
         }
     }
     run_there(interface, place, f)
+}
+
+/// Runs `f` on a resource, as [`run_at`] does. A panic of it is caught at the caller's own place, too: around `f` alone, where
+/// the compiler sees whether it can panic. Around all of it the guard takes as long as the rest.
+#[inline]
+pub(crate) fn catch_at<K: Kind, R: Send>(
+    interface: &PerCore,
+    id: Id,
+    f: impl FnOnce(&mut K, &mut K::Pool) -> R + Send,
+) -> Outcome<R> {
+    let place = id.place();
+    if let Some(within) = OperationGuard::new() {
+        if within.here().is(interface.number, place) {
+            let guarded = |resource: &mut K, pool: &mut K::Pool| {
+                catch_unwind(AssertUnwindSafe(|| f(resource, pool)))
+            };
+            let ran = within.here().core.with::<K, _>(id, guarded)?;
+            return ran.map_err(|payload| panicked(place, payload));
+        }
+    }
+    // `move`: an id that is borrowed is a line of the caller's stack to fetch.
+    run_there(interface, place, move |core| core.with::<K, R>(id, f))
+}
+
+#[cold]
+fn panicked(place: Place, payload: Box<dyn Any + Send>) -> Box<Error> {
+    Error::manager(place, desk::Error::Panicked(Panic::new(payload))).into()
 }
 
 /// Apart, so that what runs at once has none of it in its way.

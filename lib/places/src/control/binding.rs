@@ -3,17 +3,17 @@
 use std::fmt;
 use std::sync::Arc;
 
-use kumiki_resource::{Handle, Name};
+use kumiki_resource::{Handle, Interface, Name};
 
 use crate::control::Control;
-use crate::control::home::run;
+use crate::control::home::{of_home, run};
 use crate::control::line_road::goes_beside;
 use crate::control::road::Road;
 use crate::control::transport::Transport;
 use crate::error::{Error, Result};
 use crate::line::Line;
 use crate::part::Part;
-use crate::place::parts::Typed;
+use crate::place::typed::{Typed, WholeCall};
 use crate::reference::Reference;
 use crate::wire::Why;
 
@@ -30,7 +30,9 @@ pub struct Binding<P: Part> {
 
 /// The way that a call goes.
 enum CallPath<P: Part> {
-    /// The function itself.
+    /// The whole call as a function: of a part that does not block, by a control without a limit.
+    Whole(Interface, Handle<P::Kind>, WholeCall<P>),
+    /// The part's function.
     Home(Handle<P::Kind>, &'static Typed<P>),
     /// A line of its own.
     Line(Line),
@@ -63,6 +65,17 @@ impl<P: Part> Binding<P> {
     /// binding that was made [by name](Control::bind_name) opens that anew.
     #[inline]
     pub fn call(&mut self, input: P::In) -> Result<P::Out> {
+        match &self.way {
+            CallPath::Whole(interface, handle, call) => {
+                call(interface, handle, input).map_err(|error| of_home(self.on.place(), *error))
+            }
+            _ => self.call_there(input),
+        }
+    }
+
+    /// Apart, so that a part that is a function call has none of it in its way.
+    #[inline(never)]
+    fn call_there(&mut self, input: P::In) -> Result<P::Out> {
         match &mut self.way {
             CallPath::Home(handle, typed) => {
                 let Road::Home(home) = &*self.road else { unreachable!("it was bound there") };
@@ -72,6 +85,7 @@ impl<P: Part> Binding<P> {
                 Ok(output) => Ok(output),
                 Err(error) => self.failed(error, input),
             },
+            CallPath::Whole(..) => self.call(input),
             CallPath::Road | CallPath::Lost => self.by_road(input),
         }
     }
@@ -147,8 +161,11 @@ impl<P: Part> Binding<P> {
 fn way<P: Part>(control: &Control, road: &Road, on: &Reference<P::Kind>) -> Result<CallPath<P>> {
     match road {
         Road::Home(home) => {
-            let bound = home.bind::<P>(on)?;
-            Ok(bound.map_or(CallPath::Road, |(handle, typed)| CallPath::Home(handle, typed)))
+            let Some((handle, typed)) = home.bind::<P>(on)? else { return Ok(CallPath::Road) };
+            Ok(match (typed.call, control.limit) {
+                (Some(call), None) => CallPath::Whole(home.interface.clone(), handle, call),
+                _ => CallPath::Home(handle, typed),
+            })
         }
         Road::Lines(lines) => {
             let bound = lines.line(control.limit).and_then(|mut line| {

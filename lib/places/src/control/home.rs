@@ -16,7 +16,8 @@ use crate::control::transport::{Limit, Ongoing, Transport};
 use crate::error::{Error, Result};
 use crate::part::{Part, Portable, Work};
 use crate::place::allow::Allow;
-use crate::place::parts::{Begun, Handled, Parts, Typed, caught, panicked, refused};
+use crate::place::parts::{Handled, Parts, caught, panicked, refused};
+use crate::place::typed::{Begun, Typed};
 use crate::reference::Reference;
 use crate::wire::host::check_host;
 use crate::wire::{Refusal, Why, secret};
@@ -198,6 +199,9 @@ pub(crate) fn run<P: Part>(
     input: P::In,
     limit: Limit,
 ) -> Result<P::Out> {
+    if let (Some(call), None) = (typed.call, limit) {
+        return call(interface, handle, input).map_err(|error| of_home(place, *error));
+    }
     match begin(interface, typed, handle, input, limit) {
         Ok(Ok(Begun::Gave(output))) => Ok(output),
         other => finish(place, other, limit),
@@ -338,9 +342,15 @@ pub(crate) fn refusal_of(place: &str, refusal: Refusal) -> Error {
 
 /// An error of the interface, as a place elsewhere would say it.
 #[cold]
-fn of_home(place: &str, error: kumiki_resource::Error) -> Error {
+pub(crate) fn of_home(place: &str, error: kumiki_resource::Error) -> Error {
     use kumiki_resource::Error as Its;
     let own = || place.to_owned();
+    let error = match error {
+        Its::Manager { source: CallError::Panicked(panic), .. } => {
+            return refusal_of(place, panicked(panic.into_payload()));
+        }
+        error => error,
+    };
     match &error {
         Its::NoPlace { .. } => Error::Gone { place: own() },
         Its::Nested { .. } | Its::Foreign { .. } => Error::Resource(error),

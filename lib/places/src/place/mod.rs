@@ -26,5 +26,6 @@ pub mod run;
 pub(crate) mod serve;
 pub(crate) mod site;
 pub mod standard;
+pub(crate) mod typed;
 #[cfg(feature = "run")]
 pub(crate) mod unexecuted;

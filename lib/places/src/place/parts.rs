@@ -10,9 +10,10 @@ use kumiki_resource::kind::{Former, Kind};
 use kumiki_resource::{Error, Handle, Id, Interface, KindId, Place, Rights};
 
 use crate::durable::image::{ResourceImage, SlotImage};
-use crate::part::{Block, Durable, Part, Portable, Run, Work};
+use crate::part::{Block, Durable, Part, Portable, Run};
 use crate::place::allow::Allow;
 use crate::place::blocked::{MOST_BLOCKED, Rest};
+use crate::place::typed::Typed;
 #[cfg(feature = "run")]
 use crate::place::unexecuted::why_not_executed;
 use crate::wire::lane::Binding;
@@ -185,21 +186,6 @@ struct Called {
     typed: &'static (dyn Any + Send + Sync),
 }
 
-/// Begins a part on its owner's thread.
-type Begin<K, I, O> = fn(&mut K, &mut <K as Kind>::Pool, I) -> Begun<O>;
-
-/// A program part with its types, for callers of the same process: a call of a function.
-pub(crate) struct Typed<P: Part> {
-    /// Begins it on the owner's thread.
-    pub(crate) begin: Begin<P::Kind, P::In, P::Out>,
-}
-
-/// A part that has begun: it has given, or the rest of it may block.
-pub(crate) enum Begun<T> {
-    Gave(T),
-    Blocks(Work<T>),
-}
-
 /// An operation that has run, or its part that may block.
 pub(crate) enum Handled {
     Ran(Outcome),
@@ -307,10 +293,7 @@ impl Parts {
             let output = interface.with(&handle, |resource, pool| P::run(resource, pool, input));
             Ok(Handled::Ran(answer(&output.map_err(|error| refused(&error))?)))
         };
-        let typed: &'static Typed<P> = &const {
-            Typed { begin: |resource, pool, input| Begun::Gave(P::run(resource, pool, input)) }
-        };
-        self.called::<P>(Some(Quick::of::<P>()), call, typed)
+        self.called::<P>(Some(Quick::of::<P>()), call, &Typed::<P>::QUICK)
     }
 
     /// Adds a program part that may block.
@@ -322,10 +305,7 @@ impl Parts {
             let work = work.map_err(|error| refused(&error))?;
             Ok(Handled::Blocks(Box::new(move || caught(|| answer(&work())))))
         };
-        let typed: &'static Typed<P> = &const {
-            Typed { begin: |resource, pool, input| Begun::Blocks(P::begin(resource, pool, input)) }
-        };
-        self.called::<P>(None, call, typed)
+        self.called::<P>(None, call, &Typed::<P>::BLOCKING)
     }
 
     fn called<P: Part>(

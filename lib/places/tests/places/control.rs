@@ -208,6 +208,42 @@ fn rights_and_limits_are_the_same_here_and_elsewhere() {
     }
 }
 
+/// What is bound on the caller's own core, or another one of its process, is refused as elsewhere, and goes on.
+fn bound_at_home(own: bool) {
+    let interface = crate::five_places::interface(own).unwrap();
+    let core = interface.places()[0];
+    let _manager = own.then(|| interface.manage(core).unwrap());
+    let place = interface.place_name(core).unwrap();
+    let control = Control::builder().home(&interface, parts()).build().unwrap();
+    // With a limit a call goes another way than without.
+    for control in [control.clone(), control.with_timeout(PATIENCE)] {
+        let hits = control.create::<Counter>(&place, None, 7).unwrap();
+        let mut add = control.bind::<Add>(&hits).unwrap();
+        let mut fails = control.bind::<Fails>(&hits).unwrap();
+        let mut later = control.bind::<Later>(&hits).unwrap();
+        for n in 0..3 {
+            assert_eq!(add.call(1).unwrap(), 8 + n);
+            let panicked = fails.call(()).unwrap_err();
+            assert!(
+                matches!(&panicked, Error::Refused { why: Why::Panicked, .. }),
+                "own {own}: {panicked}"
+            );
+            assert_eq!(later.call(1).unwrap(), 8 + n);
+        }
+        control.destroy(hits).unwrap();
+        for _ in 0..2 {
+            let stale = add.call(1).unwrap_err();
+            assert!(matches!(&stale, Error::Refused { why: Why::Stale, .. }), "own {own}: {stale}");
+        }
+    }
+}
+
+#[test]
+fn what_is_bound_at_home_is_refused_as_elsewhere() {
+    bound_at_home(true);
+    bound_at_home(false);
+}
+
 #[test]
 fn one_batch_crosses_this_process_and_others() {
     let own = crate::five_places::interface(false).unwrap();

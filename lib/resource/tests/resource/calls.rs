@@ -223,6 +223,33 @@ fn a_panic_is_an_error_and_the_table_lives_on() {
     assert_eq!(interface.with(&counter, |counter, _| counter.value).unwrap(), 1);
 }
 
+#[test]
+fn a_panic_that_is_caught_is_the_same_error_on_the_callers_own_core() {
+    let cpu = affinity::current().unwrap().first().unwrap();
+    let interfaces = [builder().cores([cpu]), builder().cores([]).adopted([cpu])];
+    for (at, builder) in interfaces.into_iter().enumerate() {
+        let interface = builder.per_core().unwrap();
+        let place = interface.places()[0];
+        let _manager = (at == 1).then(|| interface.manage(place).unwrap());
+        let counter = interface.create::<Counter>(place, None, (1, None)).unwrap();
+        for n in 0..3 {
+            let panics = interface.with_caught(&counter, |_: &mut Counter, _| -> i64 {
+                std::panic::resume_unwind(Box::new("on purpose"))
+            });
+            let refused = panics.unwrap_err();
+            let is_panic =
+                matches!(&refused, Error::Manager { source: CallError::Panicked(_), .. });
+            assert!(is_panic && refused.to_string().ends_with("on purpose"), "{at}: {refused}");
+            // Its table is free.
+            let value = interface.with_caught(&counter, |counter, _| {
+                counter.value += 1;
+                counter.value
+            });
+            assert_eq!(value.unwrap(), n + 2, "{at}");
+        }
+    }
+}
+
 /// Where it runs.
 fn thread_name() -> String {
     thread::current().name().unwrap_or("none").to_owned()
