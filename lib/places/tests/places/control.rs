@@ -201,9 +201,14 @@ fn rights_and_limits_are_the_same_here_and_elsewhere() {
         refused(control.call::<Add>(&none, 1).unwrap_err());
         refused(control.bind::<Add>(&none).map(drop).unwrap_err());
         refused(control.destroy(none).unwrap_err());
-        let short = control.with_timeout(Duration::from_millis(30));
-        let unknown = short.call::<Later>(&hits, u64::from(u32::MAX)).unwrap_err();
-        assert!(matches!(unknown, Error::Unknown { .. }), "{place}: {unknown}");
+        // Beside other work a call may not have begun after so little.
+        let limits = (0..8).map(|n| Duration::from_millis(30 << n));
+        let late = limits.map(|limit| {
+            let short = control.with_timeout(limit);
+            short.call::<Later>(&hits, u64::from(u32::MAX)).unwrap_err()
+        });
+        let begun = late.into_iter().find(|error| !matches!(error, Error::NotSent { .. }));
+        assert!(matches!(begun, Some(Error::Unknown { .. })), "{place}: {begun:?}");
         assert_eq!(control.call::<Get>(&hits, ()).unwrap(), 7);
     }
 }
