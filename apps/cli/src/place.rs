@@ -20,7 +20,8 @@ use kumiki_node::Lanes;
 use kumiki_places::durable::Disk;
 use kumiki_places::run::Process;
 use kumiki_places::{
-    Allow, Choice, Client, Error, Keeper, Lease, Nats, Server, host_name, standard,
+    Allow, Builder, Choice, Client, Control, Error, Keeper, Lease, Nats, Server, host_name,
+    standard,
 };
 use kumiki_resource::kind::Kind;
 use kumiki_resource::{Interface, Memory};
@@ -385,6 +386,12 @@ enum Kept {
     },
 }
 
+/// The control by which places ask others for the later steps of chains: as this process may.
+fn asks(nats: Option<Nats>) -> Result<Control> {
+    let builder = Control::builder();
+    Ok(nats.into_iter().fold(builder, Builder::nats).build()?)
+}
+
 fn serve(
     (server, listen): (&MaybeNats, Listen),
     allow: Option<PathBuf>,
@@ -420,7 +427,7 @@ fn serve(
     }
     let interface = builder.cores([]).adopted(cpus).per_core()?;
     let host = host.unwrap_or_else(host_name);
-    let creates = allow.creates(Process::NAME);
+    let (creates, is_chaining) = (allow.creates(Process::NAME), allow.is_chaining());
     let server = match nats.clone() {
         Some(nats) => Server::new(nats, host),
         None => with_lines(Server::here(host))?,
@@ -434,6 +441,10 @@ fn serve(
         Listen { at: None, .. } => server,
     };
     let server = server.parts(parts).allow(allow).managing();
+    let server = match is_chaining {
+        true => server.chains(&asks(nats.clone())?),
+        false => server,
+    };
     let server = match kept {
         Kept::Not => server,
         Kept::In(folder) => server.durable(folder),

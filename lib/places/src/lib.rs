@@ -63,13 +63,14 @@ pub use control::{Builder, Control};
 pub use kumiki_places_wire::wire::busy::Figures;
 pub use kumiki_places_wire::{Error, FailedStep, Result};
 pub use lease::{
-    Lease, LeasePool, MOST_BYTES, MOST_BYTES_OF_ONE, MOST_LEASES, MOST_RECORDS, MOST_UNUSED,
+    Lease, LeasePool, MOST_BLOCKED, MOST_BYTES, MOST_BYTES_OF_ONE, MOST_LEASES, MOST_RECORDS,
+    MOST_UNUSED,
 };
 pub use line::Line;
 pub use line::lines::Lines;
 pub use part::{Block, Durable, Part, Portable, Run, Work};
 pub use place::allow::Allow;
-pub use place::blocked::MOST_BLOCKED;
+
 #[cfg(feature = "run")]
 pub use place::keep::{Keeper, keep};
 pub use place::keeping::Restored;

@@ -1,6 +1,5 @@
 //! Calling places behind a NATS server.
 
-pub(crate) mod absent;
 pub(crate) mod arrival;
 pub(crate) mod bound;
 pub(crate) mod choose;
@@ -15,6 +14,7 @@ pub(crate) mod once;
 #[cfg(feature = "run")]
 pub mod program;
 pub(crate) mod sending;
+pub(crate) mod steps;
 pub(crate) mod taking;
 
 use std::collections::HashMap;
@@ -366,6 +366,7 @@ impl Client {
                 + match &operation {
                     Operation::Call { input, .. } => input.len(),
                     Operation::Create { spec, .. } => spec.len(),
+                    Operation::Chain { steps, input } => 128 * steps.len() + input.len(),
                     _ => 256,
                 };
             match chunks.last_mut() {

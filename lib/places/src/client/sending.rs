@@ -6,10 +6,10 @@ use async_nats::RequestErrorKind;
 use bytes::Bytes;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use crate::client::absent::absent;
 use crate::client::{Inner, Way};
 use crate::error::Error;
 use crate::lease::{Held, Session};
+use crate::transport::absent::absent;
 use crate::transport::denied::Doing;
 use crate::transport::nats::refused;
 use crate::transport::near::Sent;

@@ -17,11 +17,13 @@ use kumiki_resource::kind::Kind;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::client::{given, written};
+use crate::client::{given, of_outcome, written};
 use crate::control::Control;
+use crate::control::road::Road;
 use crate::error::{Error, Result};
 use crate::part::Part;
 use crate::reference::Reference;
+use crate::wire::chain::{ChainReply, StepCall};
 use crate::{FailedStep, wire};
 
 /// A chain of program parts ([`Control::chain`]): it takes what the first one takes and gives what the last one gives. It
@@ -43,6 +45,9 @@ trait ChainStep: Send + Sync {
     /// Checks what can be checked before any step runs.
     fn check(&self) -> Result<()>;
 
+    /// The step as a message has it.
+    fn wire(&self) -> StepCall;
+
     /// Calls the part with what is written here.
     fn call(&self, control: &Control, input: &[u8]) -> Result<Bytes>;
 }
@@ -61,6 +66,17 @@ impl<P: Part> ChainStep for On<P> {
 
     fn check(&self) -> Result<()> {
         self.0.require(Rights::USE)
+    }
+
+    fn wire(&self) -> StepCall {
+        StepCall {
+            place: self.0.place().to_owned(),
+            life: self.0.life(),
+            id: self.0.id().to_u64(),
+            kind: <P::Kind as Kind>::NAME.to_owned(),
+            part: P::NAME.to_owned(),
+            version: P::VERSION,
+        }
     }
 
     fn call(&self, control: &Control, input: &[u8]) -> Result<Bytes> {
@@ -117,19 +133,60 @@ impl<I: Serialize, O: DeserializeOwned> Chain<I, O> {
         let begin = Instant::now();
         let mut answers = Vec::with_capacity(self.steps.len());
         for (index, step) in self.steps.iter().enumerate() {
-            step.check().map_err(|error| self.failed(index, Vec::new(), error))?;
+            step.check().map_err(|error| self.failed((index, index), Vec::new(), error))?;
         }
         let input = written("a chain", &input);
-        let input = input.map_err(|error| self.failed(0, Vec::new(), error))?;
-        for (index, step) in self.steps.iter().enumerate() {
-            let input = answers.last().unwrap_or(&input);
-            match self.left(begin, step.place()).and_then(|control| step.call(&control, input)) {
-                Ok(answer) => answers.push(answer),
-                Err(error) => return Err(self.failed(index, answers, error)),
+        let input = input.map_err(|error| self.failed((0, 0), Vec::new(), error))?;
+        while let Some(step) = self.steps.get(answers.len()) {
+            let control = match self.left(begin, step.place()) {
+                Ok(control) => control,
+                Err(error) => {
+                    return Err(self.failed((answers.len(), answers.len()), answers, error));
+                }
+            };
+            let input = answers.last().unwrap_or(&input).clone();
+            if let Err((went, error)) = self.advance(&control, input, &mut answers) {
+                return Err(self.failed((answers.len(), went), answers, error));
             }
         }
         let last = answers.last().map_or(&[][..], |answer| answer);
-        given("the last step of a chain", last)
+        let index = self.steps.len() - 1;
+        given(&self.steps[index].part(), last)
+            .map_err(|error| self.failed((index, index), answers, error))
+    }
+
+    /// Runs the next step, and with it those behind it that go by messages, as far as their places run them together. An
+    /// error comes with the index of the last step that may have run.
+    fn advance(
+        &self,
+        control: &Control,
+        input: Bytes,
+        answers: &mut Vec<Bytes>,
+    ) -> Result<(), (usize, Error)> {
+        let first = answers.len();
+        let steps = &self.steps[first..];
+        if let Some((road, count)) = by_messages(control, steps) {
+            let last = |answers: &[Bytes], error: &Error| match error {
+                Error::Unknown { .. } => first + count - 1,
+                _ => answers.len(),
+            };
+            let Road::Net(net) = &*road else { unreachable!("it goes by messages") };
+            let calls = steps[..count].iter().map(|step| step.wire()).collect();
+            match net.run_steps(calls, input.clone(), control.limit) {
+                Ok(ChainReply { answers: more, refusal }) => {
+                    answers.extend(more);
+                    let Some(refusal) = refusal else { return Ok(()) };
+                    let place = self.steps[answers.len()].place();
+                    let said = of_outcome(place, Err(refusal));
+                    return said.map(drop).map_err(|error| (last(answers, &error), error));
+                }
+                // Nothing was done, and it may have moved: it is sought as for a call.
+                Err(Error::Gone { .. }) => {}
+                Err(error) => return Err((last(answers, &error), error)),
+            }
+        }
+        answers.push(steps[0].call(control, &input).map_err(|error| (first, error))?);
+        Ok(())
     }
 
     /// The control, with what is left of its limit.
@@ -145,10 +202,21 @@ impl<I: Serialize, O: DeserializeOwned> Chain<I, O> {
     }
 
     #[cold]
-    fn failed(&self, index: usize, answers: Vec<Bytes>, error: Error) -> Error {
-        let (of, step) = ((index + 1, index + 1, self.steps.len()), &self.steps[index]);
+    fn failed(&self, (index, last): (usize, usize), answers: Vec<Bytes>, error: Error) -> Error {
+        let (of, step) = ((index + 1, last + 1, self.steps.len()), &self.steps[index]);
         Error::Step(Box::new(FailedStep::new(of, step.part(), step.place(), answers, error)))
     }
+}
+
+/// The way to the first of these steps' places if it is by messages, and the number of those that are called so from there
+/// on; none where it is by itself.
+fn by_messages(control: &Control, steps: &[Box<dyn ChainStep>]) -> Option<(Arc<Road>, usize)> {
+    let road = |step: &dyn ChainStep| {
+        control.road(step.place()).ok().filter(|road| matches!(**road, Road::Net(_)))
+    };
+    let first = road(&**steps.first()?)?;
+    let count = 1 + steps[1..].iter().take_while(|step| road(&***step).is_some()).count();
+    (count > 1).then_some((first, count))
 }
 
 impl<I, O> fmt::Debug for Chain<I, O> {

@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bytes::Bytes;
 use kumiki_resource::kind::Kind;
 use kumiki_resource::{Listed, Name};
 
@@ -14,6 +15,7 @@ use crate::line::lines::{Lines, PATIENCE};
 use crate::part::{Part, Portable};
 use crate::reference::Reference;
 use crate::wire::Why;
+use crate::wire::chain::{ChainReply, StepCall};
 
 /// Lines to one place.
 pub(crate) struct LineRoad {
@@ -81,6 +83,25 @@ pub(crate) fn goes_beside(error: &Error) -> bool {
         // All lines are in use; or a part that blocks.
         Error::Refused { why, .. } => matches!(why, Why::Full | Why::Blocks),
         _ => false,
+    }
+}
+
+impl LineRoad {
+    /// Runs one step of a chain, for who has it without its types.
+    pub(crate) fn run_step(
+        &self,
+        step: &StepCall,
+        input: &Bytes,
+        limit: Limit,
+    ) -> Result<ChainReply> {
+        let by_line = |line: &mut Line| {
+            if line.life() != step.life {
+                return Err(Error::Gone { place: step.place.clone() });
+            }
+            let answer = Bytes::copy_from_slice(line.raw(&step.call(input.clone()))?);
+            Ok(ChainReply { answers: vec![answer], refusal: None })
+        };
+        self.by(limit, by_line, |net| net.run_steps(vec![step.clone()], input.clone(), limit))
     }
 }
 

@@ -14,6 +14,7 @@
 pub(crate) mod binding;
 pub(crate) mod chain;
 mod each;
+mod forward;
 mod home;
 mod line_road;
 mod net;

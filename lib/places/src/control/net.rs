@@ -2,8 +2,10 @@
 //! on one thread of the control's.
 
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::thread;
 
+use bytes::Bytes;
 use kumiki_resource::kind::Kind;
 use kumiki_resource::{Listed, Name, Rights};
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -13,6 +15,7 @@ use crate::control::transport::{Limit, Transport};
 use crate::error::{Error, Result};
 use crate::part::{Part, Portable};
 use crate::reference::Reference;
+use crate::wire::chain::{ChainReply, StepCall};
 
 /// The thread on which connections are served.
 pub(crate) struct Engine(Option<Runtime>);
@@ -84,6 +87,28 @@ impl Net {
     /// True if it goes by the same connection.
     pub(crate) fn is_by_same(&self, other: &Net) -> bool {
         Arc::ptr_eq(&self.client.inner, &other.client.inner)
+    }
+
+    /// Has places run these steps, as [`Client::run_steps`].
+    pub(crate) fn run_steps(
+        &self,
+        steps: Vec<StepCall>,
+        input: Bytes,
+        limit: Limit,
+    ) -> Result<ChainReply> {
+        let client = self.within(limit);
+        if Handle::try_current().is_err() {
+            return self.engine.runtime().block_on(client.run_steps(steps, input));
+        }
+        // A place's thread for what blocks: a task has all that it needs, and no other thread is made for it.
+        let place = steps[0].place.clone();
+        let (tell, told) = channel();
+        self.engine.runtime().spawn(async move {
+            let _ = tell.send(client.run_steps(steps, input).await);
+        });
+        told.recv().unwrap_or_else(|_| {
+            Err(Error::Unknown { place, why: "the control's thread has ended".to_owned() })
+        })
     }
 
     pub(crate) fn engine(&self) -> &Engine {

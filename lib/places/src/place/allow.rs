@@ -3,6 +3,7 @@
 //! ```toml
 //! list = true                 # names may be listed and opened
 //! move = true                 # a durable place may be moved to another folder: all of it may be read
+//! chain = ["hostb.*"]         # places that may be asked for the later steps of a chain, if the server has a control for it
 //!
 //! [kind.counter]
 //! create = true
@@ -14,6 +15,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use kumiki_resource::Pattern;
+
 /// An allow-list.
 #[derive(Clone, Debug, Default)]
 pub struct Allow {
@@ -21,6 +24,7 @@ pub struct Allow {
     list: bool,
     leave: bool,
     kinds: BTreeMap<String, Rules>,
+    chain: Vec<Pattern>,
 }
 
 /// Permissions of one kind.
@@ -51,7 +55,25 @@ impl Allow {
 
     /// Names if so, a move if so, and of each kind what its rules say.
     pub(crate) fn of(list: bool, leave: bool, kinds: BTreeMap<String, Rules>) -> Allow {
-        Allow { everything: false, list, leave, kinds }
+        Allow { everything: false, list, leave, kinds, chain: Vec::new() }
+    }
+
+    /// Lets the place ask those of these names (`hostb.*`) for the later steps of its callers' chains, by the control that its
+    /// server has for it (`Server::chains`). No other list says so, also not the one of everything.
+    #[must_use]
+    pub fn chaining(mut self, places: impl IntoIterator<Item = Pattern>) -> Allow {
+        self.chain.extend(places);
+        self
+    }
+
+    /// True if it names places that may be asked so.
+    pub fn is_chaining(&self) -> bool {
+        !self.chain.is_empty()
+    }
+
+    /// True if this place may be asked for the later steps of a chain.
+    pub(crate) fn chains(&self, place: &str) -> bool {
+        self.chain.iter().any(|pattern| pattern.matches(place))
     }
 
     /// True if the place may be moved to another folder.

@@ -5,6 +5,7 @@ use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
+use kumiki_resource::Pattern;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -23,6 +24,8 @@ struct File {
     list: bool,
     #[serde(default, rename = "move")]
     leave: bool,
+    #[serde(default)]
+    chain: Vec<Spanned<String>>,
     #[serde(default)]
     kind: BTreeMap<Spanned<String>, KindTable>,
 }
@@ -81,7 +84,11 @@ impl Allow {
             }
             kinds.insert(kind, rules);
         }
-        Ok(Allow::of(file.list, file.leave, kinds))
+        let pattern = |text: Spanned<String>| {
+            Pattern::new(text.get_ref()).map_err(|error| (text.span(), error.to_string()))
+        };
+        let chain = file.chain.into_iter().map(pattern).collect::<Result<Vec<_>, _>>()?;
+        Ok(Allow::of(file.list, file.leave, kinds).chaining(chain))
     }
 }
 
@@ -107,6 +114,12 @@ mod tests {
         assert!(allow.calls("memory", "read") && allow.calls("memory", "write"));
         assert!(!allow.destroys("counter") && !allow.calls("counter", "get"));
         assert!(!allow.creates("memory"));
+        let chains =
+            Allow::parse("chain = [\"hostb.*\", \"c.core1\"]", &standard::parts()).unwrap();
+        assert!(
+            chains.chains("hostb.core3") && chains.chains("c.core1") && !chains.chains("c.core2")
+        );
+        assert!(!allow.chains("hostb.core3") && !Allow::everything().chains("hostb.core3"));
         let nothing = Allow::parse("", &standard::parts()).unwrap();
         assert!(
             !nothing.lists() && !nothing.creates("counter") && !nothing.calls("counter", "add")
@@ -122,6 +135,7 @@ mod tests {
             ("[kind.counter]\nparts = [\"add\", \"dad\"]", 2, 17, "no program part \"dad\""),
             ("[kind.counter]\nparts = \"*\"", 2, 9, "expected a sequence"),
             ("[kind.counter]\ncreate = 1", 2, 10, "expected a boolean"),
+            ("list = true\nchain = [\"a.*\", \"***\"]", 2, 17, "no pattern"),
             ("[kind.counter]\nerase = true", 2, 1, "unknown field `erase`"),
         ] {
             let (at, said) = Allow::parse(text, &standard::parts()).unwrap_err();

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use kumiki_resource::Handle;
 
+use crate::lease::Awaited;
 use crate::lease::{Before, Lease, LeasePool};
-use crate::place::blocked::Awaited;
 use crate::place::parts::{Longer, Quick, answer, at, caught};
 use crate::place::site::{Now, Site, too_large};
 use crate::wire::batch::{self, BatchReply, Words};

@@ -16,7 +16,7 @@ use tokio::sync::{Notify, Semaphore, broadcast, oneshot};
 use crate::durable::leaving::MoveStage;
 use crate::durable::unflushed::Unflushed;
 use crate::error::{Error, Result};
-use crate::place::blocked::{Finished, Waiting, Waits};
+use crate::lease::{Finished, Waiting, Waits};
 use crate::place::lanes::{Lanes, Said};
 use crate::place::site::{Answered, Coming, LOOK, Site, every};
 use crate::transport::door::{Door, sweep};

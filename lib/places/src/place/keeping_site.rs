@@ -198,6 +198,18 @@ impl Site {
             Operation::Call { id, kind, .. } => {
                 record.extend(self.changed(kind, *id)?);
             }
+            Operation::Chain { steps, .. } => {
+                let mut own: Vec<(&str, u64)> = steps
+                    .iter()
+                    .filter(|step| step.place == self.name)
+                    .map(|step| (&*step.kind, step.id))
+                    .collect();
+                own.sort_unstable();
+                own.dedup();
+                for (kind, id) in own {
+                    record.extend(self.changed(kind, id)?);
+                }
+            }
             Operation::Each { kind, calls, .. } => {
                 let mut ids: Vec<u64> = batch::calls(calls).flatten().map(|(id, _)| id).collect();
                 ids.sort_unstable();

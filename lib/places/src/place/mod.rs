@@ -4,7 +4,7 @@
 pub(crate) mod allow;
 pub(crate) mod allow_file;
 pub(crate) mod batch_site;
-pub(crate) mod blocked;
+pub(crate) mod chain_site;
 pub(crate) mod here;
 #[cfg(feature = "run")]
 pub(crate) mod keep;
@@ -20,7 +20,6 @@ pub(crate) mod moved_ids;
 pub(crate) mod parts;
 pub(crate) mod post;
 pub(crate) mod ready;
-pub(crate) mod rivals;
 #[cfg(feature = "run")]
 pub mod run;
 pub(crate) mod serve;

@@ -55,6 +55,10 @@ impl Site {
                 Operation::Call { id, .. } | Operation::Destroy { id, .. } => {
                     *id = self.swapped(*id)
                 }
+                Operation::Chain { steps, .. } => {
+                    let own = steps.iter_mut().filter(|step| step.place == self.name);
+                    own.for_each(|step| step.id = self.swapped(step.id));
+                }
                 Operation::Each { calls, .. } => {
                     let mut own = BytesMut::from(&calls[..]);
                     for call in own.chunks_exact_mut(CALL) {

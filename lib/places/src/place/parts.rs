@@ -10,9 +10,9 @@ use kumiki_resource::kind::{Former, Kind};
 use kumiki_resource::{Error, Handle, Id, Interface, KindId, Place, Rights};
 
 use crate::durable::image::{ResourceImage, SlotImage};
+use crate::lease::{MOST_BLOCKED, Rest};
 use crate::part::{Block, Durable, Part, Portable, Run};
 use crate::place::allow::Allow;
-use crate::place::blocked::{MOST_BLOCKED, Rest};
 use crate::place::typed::Typed;
 #[cfg(feature = "run")]
 use crate::place::unexecuted::why_not_executed;
@@ -395,7 +395,7 @@ impl Parts {
                 }
                 (called.call)(interface, at(place, *id)?, input)
             }
-            _ => Err(Refusal::new(Why::Unreadable, "an operation that has no effect")),
+            _ => Err(Refusal::new(Why::Unreadable, "an operation that is none of one resource")),
         };
         caught(run).unwrap_or_else(|refusal| Handled::Ran(Err(refusal)))
     }

@@ -26,8 +26,8 @@ use tokio::sync::{oneshot, watch};
 use crate::durable::load::Loaded;
 use crate::error::{Error, Result};
 use crate::lease::Lease;
+use crate::lease::{Finished, MOST_BLOCKED, Threads};
 use crate::place::allow::Allow;
-use crate::place::blocked::{Finished, MOST_BLOCKED, Threads};
 use crate::place::here::Desk;
 use crate::place::keeping::{Disks, Keeping, KeptDisk, Restored, TakenPlace};
 use crate::place::parts::Parts;
@@ -36,6 +36,7 @@ use crate::place::site::Site;
 use crate::transport::direct::ListenAt;
 use crate::transport::nats::Nats;
 use crate::wire::busy::{Busy, Figures};
+use crate::wire::chain::Forward;
 use crate::wire::host::check_host;
 use crate::wire::secret;
 
@@ -62,6 +63,8 @@ pub struct Server {
     taken: TakenCell,
     /// Addresses for connections of clients' own.
     listen: Option<ListenAt>,
+    /// Asker of other places for the later steps of chains.
+    forward: Option<Arc<dyn Forward>>,
 }
 
 /// A place that was taken, until it is served.
@@ -133,6 +136,7 @@ impl Server {
             takes_over,
             taken,
             listen: None,
+            forward: None,
         }
     }
 
@@ -174,6 +178,11 @@ impl Server {
     pub fn reached_at(mut self, reached: SocketAddr) -> Server {
         let at = self.listen.map_or(reached, |listen| listen.at);
         self.listen = Some(ListenAt { at, reached: Some(reached) });
+        self
+    }
+
+    pub(crate) fn forwards(mut self, forward: Arc<dyn Forward>) -> Server {
+        self.forward = Some(forward);
         self
     }
 
@@ -346,6 +355,7 @@ impl Server {
                 leaving: Arc::default(),
                 number,
                 direct: None,
+                forward: self.forward.clone(),
             };
             let listen = self.listen.map(|listen| listen.of(served.places.len())).transpose()?;
             let serving = start((site, listen), runtime, blocked, &self, tell_end.clone())?;

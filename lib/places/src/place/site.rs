@@ -11,13 +11,14 @@ use kumiki_resource::{Handle, Id, Interface, Listed, Name, Pattern, Place};
 use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::durable::leaving::Leaving;
+use crate::lease::{Awaited, Finished, Threads};
 use crate::lease::{Before, Lease, LeasePool, is_use};
 use crate::place::allow::Allow;
-use crate::place::blocked::{Awaited, Finished, Threads};
 use crate::place::keeping::Keeping;
 use crate::place::parts::{Handled, Parts, answer, refused};
 use crate::transport::direct::Direct;
 use crate::wire::busy::Busy;
+use crate::wire::chain::Forward;
 use crate::wire::changes::{Changes, HOLDS, Heard, Watching};
 use crate::wire::{self, MOST_OPERATIONS, Operation, Outcome, Page, Refusal, Reply, Request, Why};
 
@@ -70,6 +71,8 @@ pub(crate) struct Site {
     pub(crate) number: u16,
     /// Connections of its clients' own, where it listens for them.
     pub(crate) direct: Option<Arc<Direct>>,
+    /// Asker of other places for the later steps of chains.
+    pub(crate) forward: Option<Arc<dyn Forward>>,
 }
 
 /// Reply to a message, or the operation that it waits for.
@@ -189,7 +192,7 @@ impl Site {
             Err(text) => return reply(vec![Err(Refusal::new(Why::Unreadable, text))]),
         };
         let count = request.operations.len();
-        let calls: usize = request.operations.iter().map(|(_, one)| one.calls().max(1)).sum();
+        let calls: usize = request.operations.iter().map(|(_, one)| one.runs()).sum();
         if calls > MOST_OPERATIONS {
             let text = format!(
                 "{calls} operations in one request are more than {MOST_OPERATIONS}: send less at \
@@ -361,7 +364,7 @@ impl Site {
                 if let Err(refusal) = self.has_room(operation) {
                     return Ok(Err(self.for_good(lease, serial, refusal)));
                 }
-                match self.begun(operation) {
+                match self.begun(operation, limit) {
                     Handled::Ran(run) => {
                         let outcome = run.and_then(|answer| too_large(answer, limit));
                         let kept = self.keep(lease, serial, outcome.clone());
@@ -381,7 +384,10 @@ impl Site {
         }
     }
 
-    fn begun(&self, operation: &Operation) -> Handled {
+    pub(crate) fn begun(&self, operation: &Operation, limit: usize) -> Handled {
+        if let Operation::Chain { steps, input } = operation {
+            return self.chain(steps, input, limit);
+        }
         let may_block = self.threads.have_room();
         let run = self.parts.run(&self.allow, &self.interface, self.place, operation, may_block);
         match (run, operation) {
@@ -474,7 +480,7 @@ impl Site {
     }
 
     /// A refusal with names as its client has them: `hostb.core3/…`, and not `core3/…`.
-    fn named(&self, mut refusal: Refusal) -> Refusal {
+    pub(crate) fn named(&self, mut refusal: Refusal) -> Refusal {
         let (own, whole) = (format!("{}/", self.core), format!("{}/", self.name));
         if !refusal.text.contains(&whole) {
             refusal.text = refusal.text.replace(&own, &whole);

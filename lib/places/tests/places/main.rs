@@ -6,6 +6,7 @@ mod batches;
 mod blocking;
 mod bounds;
 mod calls;
+mod chained;
 mod chains;
 mod control;
 mod direct;

@@ -59,6 +59,12 @@ impl StateSizes {
                 spec.len() as u64 + unique.as_ref().map_or(0, |unique| unique.len() as u64)
             }
             Operation::Call { id, input, .. } => of(*id) + input.len() as u64,
+            Operation::Chain { steps, input } => {
+                let mut ids: Vec<u64> = steps.iter().map(|step| step.id).collect();
+                ids.sort_unstable();
+                ids.dedup();
+                ids.into_iter().map(of).sum::<u64>() + input.len() as u64
+            }
             Operation::Each { calls, .. } => {
                 let mut ids: Vec<u64> = batch::calls(calls).flatten().map(|(id, _)| id).collect();
                 ids.sort_unstable();

@@ -11,6 +11,7 @@ pub mod batch;
 pub mod beat;
 #[doc(hidden)]
 pub mod busy;
+pub mod chain;
 #[doc(hidden)]
 pub mod changes;
 #[doc(hidden)]
@@ -33,6 +34,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 pub use crate::refused::Why;
+use crate::wire::chain::StepCall;
 
 /// The version of these messages.
 pub const VERSION: u8 = 3;
@@ -136,6 +138,14 @@ pub enum Operation {
         /// 17 bytes a call: the input's form, the resource's id and the word, both little-endian.
         calls: Bytes,
     },
+    /// Runs program parts one after the other, each with what the one before has given, as far as the place will; answers a
+    /// [`ChainReply`](chain::ChainReply).
+    Chain {
+        /// The steps, the first of them the place's own.
+        steps: Vec<StepCall>,
+        /// Input of the first one, in MessagePack.
+        input: Bytes,
+    },
     /// Destroys a resource.
     Destroy {
         /// Number of the resource.
@@ -211,6 +221,7 @@ impl Operation {
             Operation::Create { .. }
                 | Operation::Call { .. }
                 | Operation::Each { .. }
+                | Operation::Chain { .. }
                 | Operation::Destroy { .. }
         )
     }
@@ -227,6 +238,15 @@ impl Operation {
         match self {
             Operation::Each { calls, .. } => calls.len() / CALL,
             _ => 0,
+        }
+    }
+
+    /// Calls of any kind.
+    #[doc(hidden)]
+    pub fn runs(&self) -> usize {
+        match self {
+            Operation::Chain { steps, .. } => steps.len().max(1),
+            other => other.calls().max(1),
         }
     }
 

@@ -19,7 +19,7 @@ const HEARD: Duration = BEAT.saturating_mul(3).saturating_add(Duration::from_mil
 
 /// Waits until it is plain that a place is not there; for ever if it is, or if nobody can tell. It begins to listen after
 /// `patience`.
-pub(crate) async fn absent(
+pub async fn absent(
     nats: &async_nats::Client,
     link: &watch::Receiver<Link>,
     place: &str,

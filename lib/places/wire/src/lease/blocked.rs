@@ -26,40 +26,42 @@ const MOST_WAITING_BYTES: usize = 16 << 20;
 
 /// An operation that is waited for: a lease's serial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Awaited {
-    pub(crate) lease: Id,
-    pub(crate) serial: u64,
+pub struct Awaited {
+    pub lease: Id,
+    pub serial: u64,
 }
 
 /// An operation that has blocked, and its answer.
-pub(crate) struct Finished {
-    pub(crate) of: Awaited,
-    pub(crate) outcome: Outcome,
+#[derive(Debug)]
+pub struct Finished {
+    pub of: Awaited,
+    pub outcome: Outcome,
 }
 
 /// The blocking rest of an operation, on whichever thread.
-pub(crate) type Rest = Box<dyn FnOnce() -> Outcome + Send>;
+pub type Rest = Box<dyn FnOnce() -> Outcome + Send>;
 
 /// Threads of one place's operations that block.
-pub(crate) struct Threads {
+#[derive(Debug)]
+pub struct Threads {
     runtime: Handle,
     busy: Arc<AtomicUsize>,
     tell: UnboundedSender<Finished>,
 }
 
 impl Threads {
-    pub(crate) fn new(runtime: Handle, tell: UnboundedSender<Finished>) -> Threads {
+    pub fn new(runtime: Handle, tell: UnboundedSender<Finished>) -> Threads {
         Threads { runtime, busy: Arc::default(), tell }
     }
 
     /// True if there is room for one more. The owner alone starts some, so that it stays true for
     /// it.
-    pub(crate) fn have_room(&self) -> bool {
+    pub fn have_room(&self) -> bool {
         self.busy.load(Relaxed) < MOST_BLOCKED
     }
 
     /// Runs the rest of an operation. The thread is a child of the calling one, and so on its cpu.
-    pub(crate) fn start(&self, of: Awaited, rest: Rest) {
+    pub fn start(&self, of: Awaited, rest: Rest) {
         self.busy.fetch_add(1, Relaxed);
         let (busy, tell) = (Arc::clone(&self.busy), self.tell.clone());
         let running = Running { of, outcome: None, busy, tell };
@@ -93,17 +95,19 @@ impl Drop for Running {
 }
 
 /// Requests that wait for operations that block; `R` is a reply's way back.
-pub(crate) struct Waiting<R> {
+#[derive(Debug)]
+pub struct Waiting<R> {
     by: HashMap<Awaited, Vec<Waits<R>>>,
     count: usize,
     bytes: usize,
 }
 
-pub(crate) struct Waits<R> {
-    pub(crate) payload: Bytes,
-    pub(crate) to: R,
+#[derive(Debug)]
+pub struct Waits<R> {
+    pub payload: Bytes,
+    pub to: R,
     /// Its first serial: the same request that was sent again has it, too.
-    pub(crate) first: u64,
+    pub first: u64,
 }
 
 impl<R> Default for Waiting<R> {
@@ -114,7 +118,7 @@ impl<R> Default for Waiting<R> {
 
 impl<R> Waiting<R> {
     /// Keeps a request until that operation has ended, if there is room for it.
-    pub(crate) fn add(&mut self, of: Awaited, waits: Waits<R>) {
+    pub fn add(&mut self, of: Awaited, waits: Waits<R>) {
         let bytes = waits.payload.len();
         let same = self.by.entry(of).or_default();
         if let Some(former) = same.iter_mut().find(|former| former.first == waits.first) {
@@ -128,7 +132,7 @@ impl<R> Waiting<R> {
     }
 
     /// Requests that have waited for this one.
-    pub(crate) fn take(&mut self, of: Awaited) -> Vec<Waits<R>> {
+    pub fn take(&mut self, of: Awaited) -> Vec<Waits<R>> {
         let taken = self.by.remove(&of).unwrap_or_default();
         self.count -= taken.len();
         self.bytes -= taken.iter().map(|waits| waits.payload.len()).sum::<usize>();
@@ -136,7 +140,7 @@ impl<R> Waiting<R> {
     }
 
     /// All of them.
-    pub(crate) fn take_all(&mut self) -> Vec<Waits<R>> {
+    pub fn take_all(&mut self) -> Vec<Waits<R>> {
         std::mem::take(self).by.into_values().flatten().collect()
     }
 }

@@ -35,7 +35,7 @@ use crate::error::{Error, Result};
 use crate::wire::{self, Operation, Reply, Request};
 
 /// Time for which answers are waited for.
-pub(crate) const LONGEST: Duration = Duration::from_secs(2);
+pub const LONGEST: Duration = Duration::from_secs(2);
 /// Difference of two ages up to which the life decides: more than there may be between two places of which neither heard the
 /// other one when it began, each of which has asked for [`LONGEST`].
 const NEAR: Duration = Duration::from_secs(4);
@@ -44,19 +44,19 @@ const MOST: usize = 256;
 
 /// A place that has answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Rival {
-    pub(crate) life: u64,
+pub struct Rival {
+    pub life: u64,
     /// Time that it has served, if it says so.
-    pub(crate) age_ms: Option<u64>,
+    pub age_ms: Option<u64>,
     /// Time of the question.
-    pub(crate) asked: Instant,
+    pub asked: Instant,
     /// Time of its answer.
-    pub(crate) at: Instant,
+    pub at: Instant,
 }
 
 impl Rival {
     /// True if it has the name, and a place of this life that has served since then ends.
-    pub(crate) fn has_name(&self, life: u64, since: std::time::Instant) -> bool {
+    pub fn has_name(&self, life: u64, since: std::time::Instant) -> bool {
         // Who does not say for how long it has served is asked again.
         let Some(age) = self.age_ms.filter(|_| self.life != life) else { return false };
         let older_than_own = |at: Instant| {
@@ -72,7 +72,7 @@ impl Rival {
 }
 
 /// Asks who answers at a subject, until one of them is `enough`, nobody is there, or time is over.
-pub(crate) async fn ask(
+pub async fn ask(
     client: &Client,
     subject: String,
     enough: impl Fn(&Rival) -> bool,
