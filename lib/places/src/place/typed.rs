@@ -24,7 +24,7 @@ pub(crate) struct Typed<P: Part> {
 }
 
 impl<P: Run> Typed<P> {
-    /// Of a part that does not block.
+    /// The types of a part that does not block.
     pub(crate) const QUICK: Typed<P> = Typed {
         begin: |resource, pool, input| Begun::Gave(P::run(resource, pool, input)),
         call: Some(call::<P>),
@@ -32,7 +32,7 @@ impl<P: Run> Typed<P> {
 }
 
 impl<P: Block> Typed<P> {
-    /// Of a part that may block.
+    /// The types of a part that may block.
     pub(crate) const BLOCKING: Typed<P> = Typed {
         begin: |resource, pool, input| Begun::Blocks(P::begin(resource, pool, input)),
         call: None,
