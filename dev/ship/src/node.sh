@@ -14,7 +14,8 @@ modinfo --field filename osnode | grep /updates/dkms/
 modprobe osnode
 kumiki image add debian --kernel /boot/vmlinuz
 kumiki node create n1 --cpus 2 --memory 256M --image debian
-kumiki node start n1
+# An emulated machine, beside other work, takes longer than any other.
+kumiki node start n1 --timeout 5m
 booted=$(kumiki node exec n1 -- cat /proc/sys/kernel/random/boot_id)
 # Not built anew here, which takes minutes: that is seen where they are upgraded outside of a machine.
 touch /etc/dkms/no-autoinstall
