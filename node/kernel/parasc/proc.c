@@ -207,6 +207,8 @@ static long stay_and_serve(struct stay *stay, struct space *space, struct parasc
 				return ended;
 			if (must_leave(stay))
 				return PARASC_AGAIN;
+			/* There may be something in some line for ever. */
+			cond_resched_tasks_rcu_qs();
 			after = view.line + 1;
 			served = true;
 			looks = 0;

@@ -90,7 +90,8 @@ static int make_last(struct stay *stay, struct parasc_wait *wait)
 	struct claim claim = { .line = &area->lines[wait->line], .share = wait->share };
 	int ended;
 
-	while (!must_leave(stay)) {
+	/* Others may offer in its line for ever. */
+	for (; !must_leave(stay); cond_resched()) {
 		ended = line_claim_last(&claim);
 		if (ended <= 0)
 			return ended;

@@ -24,6 +24,7 @@ static const struct {
 	{ "a tracer sees what it would see without", a_tracer_sees_what_it_would_see_without },
 	{ "a process ends with threads inside", a_process_ends_with_threads_inside },
 	{ "none is made twice", none_is_made_twice },
+	{ "calls without end let others run", calls_without_end_let_others_run },
 	{ "a store ends a wait", a_store_ends_a_wait },
 	{ "a wait is for the page that is stored to", a_wait_is_for_the_page_that_is_stored_to },
 	{ "no cpu rests that is to come back at once", no_cpu_rests_that_is_to_come_back_at_once },

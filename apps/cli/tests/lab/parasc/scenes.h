@@ -28,6 +28,7 @@ void a_store_ends_a_wait(void);
 void a_wait_is_for_the_page_that_is_stored_to(void);
 void no_cpu_rests_that_is_to_come_back_at_once(void);
 void calls_are_made_by_the_kernel_s_own_branches(void);
+void calls_without_end_let_others_run(void);
 
 static struct call calls[MOST] __attribute__((unused));
 static int64_t results[MOST] __attribute__((unused));
