@@ -41,8 +41,10 @@ static struct notifier_block guard = { .notifier_call = refuse_claimed };
 
 static void unclaim(phys_addr_t from, phys_addr_t end)
 {
-	for (; from < end; from += OSNODE_PIECE_UNIT)
+	for (; from < end; from += OSNODE_PIECE_UNIT) {
 		xa_erase(&claimed, from / OSNODE_PIECE_UNIT);
+		cond_resched();
+	}
 }
 
 /* RAM by the firmware's word, no page of which this kernel or another holding uses. One caller at a time. */

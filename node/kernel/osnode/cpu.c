@@ -119,7 +119,7 @@ static int take_back(struct holding *holding, u32 apic_id)
 	if (!holding_may_change(holding) || cmpxchg(word, OSNODE_CPU_OFF, OSNODE_CPU_NONE) != OSNODE_CPU_OFF)
 		return -EBUSY;
 	/* It is in that kernel's last loop, in memory that may go before the host starts it. */
-	error = ipi_init(apic_id);
+	error = ipi_init(&apic_id, 1);
 	if (error)
 		smp_store_release(word, OSNODE_CPU_OFF);
 	return error;
@@ -177,17 +177,14 @@ int cpu_start(struct holding *holding)
 			 &holding->window->stamp_trampoline);
 }
 
-/* Each is tried; the first error counts. */
 int cpu_stop(struct holding *holding)
 {
+	u32 apic_ids[OSNODE_CPUS];
 	unsigned int n;
-	int now, error = 0;
 
-	for (n = 0; n < holding->cpus; n++) {
-		now = ipi_init(cpu_apic_id(holding->cpu[n]));
-		error = error ?: now;
-	}
-	return error;
+	for (n = 0; n < holding->cpus; n++)
+		apic_ids[n] = cpu_apic_id(holding->cpu[n]);
+	return ipi_init(apic_ids, holding->cpus);
 }
 
 /* Under the lock, or RCU's of a descriptor that is attached. */

@@ -274,8 +274,6 @@ static int guest_other(unsigned long address, bool start)
 {
 	struct osnode_window *other = memremap(address, PAGE_SIZE, MEMREMAP_WB);
 	int error = -ESTALE;
-	unsigned int n;
-	int now;
 
 	if (!other)
 		return -ENXIO;
@@ -288,10 +286,7 @@ static int guest_other(unsigned long address, bool start)
 		error = ipi_start(other->apic_ids[0], other->slice,
 				  &other->stamp_trampoline);
 	} else {
-		for (n = 0; n < other->cpus; n++) {
-			now = ipi_init(other->apic_ids[n]);
-			error = error ?: now;
-		}
+		error = ipi_init(other->apic_ids, other->cpus);
 	}
 unmap:
 	memunmap(other);

@@ -45,7 +45,13 @@ int holdings_cpu_gone(unsigned int cpu)
 
 	rcu_read_lock();
 	list_for_each_entry_rcu(holding, &holdings, list)
-		vector_again(&holding->bell);
+		vector_follow(&holding->bell);
+	rcu_read_unlock();
+	/* None gets a vector meanwhile, or loses it. */
+	vector_settle();
+	rcu_read_lock();
+	list_for_each_entry_rcu(holding, &holdings, list)
+		vector_catch_up(&holding->bell);
 	rcu_read_unlock();
 	return 0;
 }

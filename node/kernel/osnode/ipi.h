@@ -48,13 +48,22 @@ static inline void ipi_bell(u64 where)
 	local_irq_restore(flags);
 }
 
-/* The cpu executes nothing more and waits for a SIPI. */
-static int ipi_init(u32 apic_id)
+/*
+ * The cpus execute nothing more and wait for a SIPI. Each is tried, and one wait is for all; the first
+ * error counts. May sleep.
+ */
+static int ipi_init(const u32 *apic_ids, unsigned int cpus)
 {
-	int error = ipi(apic_id, APIC_INT_LEVELTRIG | APIC_INT_ASSERT | APIC_DM_INIT);
+	unsigned int n;
+	int now, error = 0;
 
-	mdelay(10);
-	ipi(apic_id, APIC_INT_LEVELTRIG | APIC_DM_INIT);
+	for (n = 0; n < cpus; n++) {
+		now = ipi(apic_ids[n], APIC_INT_LEVELTRIG | APIC_INT_ASSERT | APIC_DM_INIT);
+		error = error ?: now;
+	}
+	msleep(10);
+	for (n = 0; n < cpus; n++)
+		ipi(apic_ids[n], APIC_INT_LEVELTRIG | APIC_DM_INIT);
 	return error;
 }
 
@@ -65,7 +74,7 @@ static int ipi_init(u32 apic_id)
 static int ipi_start(u32 apic_id, phys_addr_t address, const u64 *begun)
 {
 	u32 sipi = APIC_DM_STARTUP | address >> PAGE_SHIFT;
-	int error = ipi_init(apic_id) ?: ipi(apic_id, sipi);
+	int error = ipi_init(&apic_id, 1) ?: ipi(apic_id, sipi);
 	unsigned int turns;
 
 	udelay(300);

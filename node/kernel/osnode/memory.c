@@ -36,8 +36,11 @@ int memory_init(void)
 	return 0;
 }
 
-/* The kernel clears what it gives, and does not schedule meanwhile: so much at a time. */
-#define PART (32ul << (20 - PAGE_SHIFT))
+/*
+ * The kernel clears what it gives, or what it gets back, and does not schedule meanwhile: so much at
+ * a time, which is its largest free block, so that none is split.
+ */
+#define PART (4ul << (20 - PAGE_SHIFT))
 #define UNIT (OSNODE_PIECE_UNIT >> PAGE_SHIFT)
 
 /* Memory of one zone of this NUMA node that may be had for good: none that is to stay movable. */
@@ -69,8 +72,13 @@ static bool take(struct zone *zone, unsigned long from, unsigned long pages)
 
 static void give_back(unsigned long from, unsigned long end)
 {
-	if (from < end)
-		free_contig_range(from, end - from);
+	unsigned long part;
+
+	for (; from < end; from += part) {
+		part = min(PART, end - from);
+		free_contig_range(from, part);
+		cond_resched();
+	}
 }
 
 /* The last end of such a run that is not above this one; it may begin below 0. */
@@ -179,7 +187,7 @@ static void piece_free(const struct piece *piece)
 		piece->claim(piece->address, piece->bytes, false);
 		symbol_put(osnode_claim);
 	} else {
-		free_contig_range(PHYS_PFN(piece->address), piece->bytes >> PAGE_SHIFT);
+		give_back(PHYS_PFN(piece->address), PHYS_PFN(piece->address + piece->bytes));
 	}
 }
 

@@ -41,18 +41,35 @@ static inline void vector_publish(struct vector *vector)
 
 /*
  * It is elsewhere; when its cpu has gone the kernel says no word of that. What was sent to where it was
- * may have been lost: as if it had come. While cpus can't go on- or offline otherwise.
+ * may have been lost: vector_settle(), once for all that have moved, and then as if it had come. All of
+ * it while cpus can't go on- or offline otherwise.
  */
-static inline void vector_again(struct vector *vector)
+static inline void vector_follow(struct vector *vector)
+{
+	if (vector->irq)
+		vector_publish(vector);
+}
+
+/* Who has read the old word sends at once. May sleep. */
+static inline void vector_settle(void)
+{
+	usleep_range(1000, 2000);
+}
+
+static inline void vector_catch_up(struct vector *vector)
 {
 	if (!vector->irq)
 		return;
-	vector_publish(vector);
-	/* Who has read the old word sends at once. */
-	mdelay(1);
 	local_bh_disable();
 	vector->rung(vector);
 	local_bh_enable();
+}
+
+static inline void vector_again(struct vector *vector)
+{
+	vector_follow(vector);
+	vector_settle();
+	vector_catch_up(vector);
 }
 
 static inline void vector_moved(struct irq_affinity_notify *moved, const cpumask_t *cpus)

@@ -43,6 +43,7 @@ mod trace;
 mod typed;
 mod units;
 mod watchman;
+mod yields;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
