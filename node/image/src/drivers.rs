@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use kumiki_boot::Initramfs;
+use kumiki_boot::{Initramfs, loaded_before, module_name};
 use kumiki_node_wire::brought::{DRIVERS, ROOT, TRANSPORT, driver};
 
 use crate::module_file::{modinfo, modinfos, module};
@@ -149,7 +149,7 @@ impl KernelModules {
         collect(&folder.join("kernel"), &mut files);
         let text = fs::read_to_string(folder.join("modules.builtin")).unwrap_or_default();
         let builtin: BTreeSet<_> =
-            text.lines().filter_map(|line| name_of(Path::new(line))).collect();
+            text.lines().filter_map(|line| module_name(Path::new(line))).collect();
         (!files.is_empty()).then_some(KernelModules { files, builtin })
     }
 
@@ -174,43 +174,13 @@ impl KernelModules {
         })?;
         let (_, bytes) = module(path, Some(release))?;
         let depends = modinfo(&bytes, "depends").unwrap_or_default();
-        for needed in depends.split(',').filter(|needed| !needed.is_empty()) {
-            self.in_order(&needed.replace('-', "_"), release, order)?;
-        }
-        for needed in soft(&bytes) {
-            // Some name an algorithm, of which this is the plain one.
-            let names = [needed.clone(), format!("{needed}_generic")];
-            if let Some(known) = names.iter().find(|name| self.files.contains_key(*name)) {
-                self.in_order(known, release, order)?;
-            }
+        let softdep = modinfos(&bytes, "softdep").join(" ");
+        for needed in loaded_before(&depends, &softdep, |name| self.files.contains_key(name)) {
+            self.in_order(&needed, release, order)?;
         }
         order.push((name.to_owned(), bytes));
         Ok(())
     }
-}
-
-/// Modules that one wants before it without saying so in `depends`: `softdep=pre: crc32c`, once for
-/// each of btrfs' sums.
-fn soft(module: &[u8]) -> Vec<String> {
-    let text = modinfos(module, "softdep").join(" ");
-    let mut names = Vec::new();
-    let mut before = false;
-    for word in text.split_whitespace() {
-        match word {
-            "pre:" => before = true,
-            "post:" => before = false,
-            name if before => names.push(name.trim_start_matches("crypto-").replace('-', "_")),
-            _ => {}
-        }
-    }
-    names
-}
-
-/// `virtio-rng.ko.xz` has the module `virtio_rng`.
-fn name_of(file: &Path) -> Option<String> {
-    let name = file.file_name()?.to_str()?;
-    let (stem, _) = name.split_once(".ko")?;
-    Some(stem.replace('-', "_"))
 }
 
 fn collect(folder: &Path, files: &mut BTreeMap<String, PathBuf>) {
@@ -218,7 +188,7 @@ fn collect(folder: &Path, files: &mut BTreeMap<String, PathBuf>) {
         let path = entry.path();
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             collect(&path, files);
-        } else if let Some(name) = name_of(&path) {
+        } else if let Some(name) = module_name(&path) {
             files.insert(name, path);
         }
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use kumiki_boot::Compression;
+use kumiki_boot::{Compression, loaded_before, module_name};
 use object::{Object, ObjectSection};
 
 use crate::error::{Error, Result};
@@ -73,7 +73,7 @@ impl Modules {
         collect(&folder.join("kernel"), &mut files)?;
         let list = folder.join("modules.builtin");
         let text = fs::read_to_string(&list).map_err(Error::file("reading", &list))?;
-        let builtin = text.lines().filter_map(|line| name_of(Path::new(line))).collect();
+        let builtin = text.lines().filter_map(|line| module_name(Path::new(line))).collect();
         Ok(Modules { version: version.to_owned(), folder: folder.to_owned(), files, builtin })
     }
 
@@ -131,13 +131,15 @@ impl Order<'_> {
 
     fn add_file(&mut self, file: &Path, parameters: &str) -> Result<()> {
         let fault = |reason: String| Error::Module { module: file.display().to_string(), reason };
-        let name = name_of(file).ok_or_else(|| fault("its name does not end in .ko".to_owned()))?;
+        let name =
+            module_name(file).ok_or_else(|| fault("its name does not end in .ko".to_owned()))?;
         let bytes = fs::read(file).map_err(Error::file("reading", file))?;
         let how = Compression::of(&bytes)
             .map_err(|_| fault("it is no kernel module, neither as it is nor packed".to_owned()))?;
         let bytes = how.decompress(&bytes).map_err(|error| fault(error.to_string()))?;
         let info = modinfo(&bytes).map_err(fault)?;
-        let built_for = info.get("vermagic").map(String::as_str).unwrap_or_default();
+        let said = |key: &str| info.get(key).map(String::as_str).unwrap_or_default();
+        let built_for = said("vermagic");
         if built_for.split(' ').next() != Some(&self.modules.version) {
             return Err(fault(format!(
                 "it is built for the kernel `{built_for}`, and this one is `{}`",
@@ -145,42 +147,13 @@ impl Order<'_> {
             )));
         }
         self.seen.insert(name.clone());
-        let depends = info.get("depends").map(String::as_str).unwrap_or_default();
-        for needed in depends.split(',').filter(|needed| !needed.is_empty()) {
-            self.add(&needed.replace('-', "_"), "")?;
-        }
-        for needed in soft(info.get("softdep").map(String::as_str).unwrap_or_default()) {
-            // Some name an algorithm, of which this is the plain one.
-            let names = [needed.clone(), format!("{needed}_generic")];
-            if let Some(known) = names.iter().find(|name| self.modules.files.contains_key(*name)) {
-                self.add(known, "")?;
-            }
+        let is_there = |name: &str| self.modules.files.contains_key(name);
+        for needed in loaded_before(said("depends"), said("softdep"), is_there) {
+            self.add(&needed, "")?;
         }
         self.loadable.push(Loadable { name, parameters: parameters.to_owned(), bytes });
         Ok(())
     }
-}
-
-/// Modules that one wants before it without saying so in `depends`: `pre: crc32c`.
-fn soft(text: &str) -> Vec<String> {
-    let mut names = Vec::new();
-    let mut before = false;
-    for word in text.split_whitespace() {
-        match word {
-            "pre:" => before = true,
-            "post:" => before = false,
-            name if before => names.push(name.trim_start_matches("crypto-").replace('-', "_")),
-            _ => {}
-        }
-    }
-    names
-}
-
-/// `virtio-rng.ko.xz` has the module `virtio_rng`.
-fn name_of(file: &Path) -> Option<String> {
-    let name = file.file_name()?.to_str()?;
-    let stem = name.strip_suffix(".xz").unwrap_or(name).strip_suffix(".ko")?;
-    Some(stem.replace('-', "_"))
 }
 
 fn collect(folder: &Path, files: &mut BTreeMap<String, PathBuf>) -> Result<()> {
@@ -188,7 +161,7 @@ fn collect(folder: &Path, files: &mut BTreeMap<String, PathBuf>) -> Result<()> {
         let path = entry.path();
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             collect(&path, files)?;
-        } else if let Some(name) = name_of(&path) {
+        } else if let Some(name) = module_name(&path) {
             files.insert(name, path);
         }
     }
@@ -219,13 +192,6 @@ mod tests {
     use object::{Architecture, BinaryFormat, Endianness, SectionKind};
 
     use super::*;
-
-    #[test]
-    fn what_a_module_wants_before_it_is_read() {
-        assert_eq!(soft("pre: crc32c crypto-sha1-x post: later"), ["crc32c", "sha1_x"]);
-        assert_eq!(soft("pre: crc32c post: later pre: xxhash64"), ["crc32c", "xxhash64"]);
-        assert!(soft("").is_empty() && soft("post: later").is_empty());
-    }
 
     fn compressed(bytes: &[u8]) -> Vec<u8> {
         let options = lzma_rust2::XzOptions::with_preset(1);
