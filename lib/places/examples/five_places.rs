@@ -114,10 +114,10 @@ pub(crate) fn program(control: &Control, place: &str) -> Result<Vec<String>> {
 
     let opened = control.open::<Counter>(&name)?;
     say(format!("opened by its name: {}", control.call::<Get>(&opened, ())?));
-    say(format!("destroyed by who may not: {}", told(control.destroy(opened))));
-    say(format!("made once more: {}", told(control.create::<Counter>(place, Some("hits"), 0))));
-    say(format!("a part that nobody has: {}", told(control.call::<Missing>(&hits, ()))));
-    say(format!("a part that panics: {}", told(control.call::<Fails>(&hits, ()))));
+    say(format!("destroyed by who may not: {}", shown(control.destroy(opened))));
+    say(format!("made once more: {}", shown(control.create::<Counter>(place, Some("hits"), 0))));
+    say(format!("a part that nobody has: {}", shown(control.call::<Missing>(&hits, ()))));
+    say(format!("a part that panics: {}", shown(control.call::<Fails>(&hits, ()))));
     say(format!("a part that blocks: {}", control.call::<Later>(&hits, 5)?));
     let (slow, quick) = (control.start::<Later>(&hits, 20), control.start::<Add>(&hits, 0));
     say(format!("two that were started: {}, {}", quick.wait()?, slow.wait()?));
@@ -140,7 +140,7 @@ pub(crate) fn program(control: &Control, place: &str) -> Result<Vec<String>> {
     let chain = control.chain::<Add>(&first).then::<Add>(&second).then::<Add>(&hits);
     say(format!("a chain of three: {}", chain.call(1)?));
     control.destroy(second)?;
-    say(format!("a chain whose second one is destroyed: {}", told(chain.call(1))));
+    say(format!("a chain whose second one is destroyed: {}", shown(chain.call(1))));
     control.destroy(first)?;
 
     let memory = control.create::<Memory>(place, Some("page"), 1)?;
@@ -167,9 +167,9 @@ pub(crate) fn program(control: &Control, place: &str) -> Result<Vec<String>> {
     control.destroy(memory)?;
     let other = hits.share(hits.rights())?;
     control.destroy(hits)?;
-    say(format!("called when it is destroyed: {}", told(control.call::<Add>(&other, 1))));
-    say(format!("a call by a binding then: {}", told(add.call(1))));
-    say(format!("opened then: {}", told(control.open::<Counter>(&name))));
+    say(format!("called when it is destroyed: {}", shown(control.call::<Add>(&other, 1))));
+    say(format!("a call by a binding then: {}", shown(add.call(1))));
+    say(format!("opened then: {}", shown(control.open::<Counter>(&name))));
     Ok(lines)
 }
 
@@ -187,12 +187,12 @@ fn heard(news: News) -> String {
 }
 
 /// An outcome that is an error, in a word or two.
-fn told<T>(outcome: Result<T>) -> String {
+fn shown<T>(outcome: Result<T>) -> String {
     match outcome {
         Ok(_) => "done".to_owned(),
         Err(Error::Step(step)) => {
             let (number, run) = (step.number(), step.has_run());
-            format!("step {number}: {}, and {run} has run", told::<()>(Err(step.into_error())))
+            format!("step {number}: {}, and {run} has run", shown::<()>(Err(step.into_error())))
         }
         Err(Error::Refused { why, .. }) => match why {
             Why::Taken => "the name is taken".to_owned(),

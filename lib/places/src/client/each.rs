@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kumiki_resource::Rights;
 use kumiki_resource::kind::Kind;
 
-use crate::client::{Client, call, given, of_outcome};
+use crate::client::{Client, call, decode, of_outcome};
 use crate::error::{Error, Result};
 use crate::part::Part;
 use crate::reference::Reference;
@@ -105,7 +105,7 @@ impl Client {
         let mut answers = self.ask_all(place, life, operations).await.into_iter();
         let mut next = || answers.next().expect("one answer an operation");
         let all = results.into_iter();
-        all.map(|one| one.unwrap_or_else(|| given(P::NAME, &next()?.1))).collect()
+        all.map(|one| one.unwrap_or_else(|| decode(P::NAME, &next()?.1))).collect()
     }
 
     /// Calls at one place, by batches that fit into messages.
@@ -149,12 +149,12 @@ fn unpacked<P: Part>(place: &str, answers: Vec<Option<Outcome>>) -> Vec<Result<P
     };
     let all = batch::words(&words).zip(answers);
     all.map(|(word, other)| match word {
-        Some(word) => word.read().map_err(|error| Error::of_given(P::NAME, &error)),
+        Some(word) => word.read().map_err(|error| Error::undecodable(P::NAME, &error)),
         None => result::<P>(place, other.expect("it is asked for until it is there")),
     })
     .collect()
 }
 
 fn result<P: Part>(place: &str, outcome: Outcome) -> Result<P::Out> {
-    given(P::NAME, &of_outcome(place, outcome)?)
+    decode(P::NAME, &of_outcome(place, outcome)?)
 }

@@ -162,7 +162,7 @@ impl Client {
             spec: written(K::NAME, &spec)?,
         };
         let (life, answer) = self.ask_with_life(place, 0, operation).await?;
-        let id = Id::from_u64(given(K::NAME, &answer)?);
+        let id = Id::from_u64(decode(K::NAME, &answer)?);
         Ok(Reference::new(self.session(place).place.clone(), life, id, Rights::all()))
     }
 
@@ -190,7 +190,7 @@ impl Client {
         let place = self.session(place).place.clone();
         let made = |answer: Result<(u64, Bytes)>| {
             let (life, answer) = answer?;
-            let id = Id::from_u64(given(K::NAME, &answer)?);
+            let id = Id::from_u64(decode(K::NAME, &answer)?);
             Ok(Reference::new(place.clone(), life, id, Rights::all()))
         };
         let each = outcomes.into_iter().map(|outcome| {
@@ -210,7 +210,7 @@ impl Client {
         on.require(Rights::USE)?;
         let operation = call::<P>(on.id().to_u64(), &input)?;
         let (_, answer) = self.ask_with_life(on.place(), on.life(), operation).await?;
-        given(P::NAME, &answer)
+        decode(P::NAME, &answer)
     }
 
     /// Destroys a resource. Other references of it are stale from then on.
@@ -221,7 +221,7 @@ impl Client {
         what.require(Rights::DESTROY)?;
         let operation = Operation::Destroy { id: what.id().to_u64(), kind: K::NAME.to_owned() };
         let (_, answer) = self.ask_with_life(what.place(), what.life(), operation).await?;
-        given(K::NAME, &answer)
+        decode(K::NAME, &answer)
     }
 
     /// A reference to the resource called `name`, to use and to share.
@@ -237,7 +237,7 @@ impl Client {
         let (kind, unique) = (name.kind().to_owned(), name.unique().to_owned());
         let (life, answer) =
             self.ask_with_life(name.place(), 0, Operation::Open { kind, unique }).await?;
-        let id = Id::from_u64(given(K::NAME, &answer)?);
+        let id = Id::from_u64(decode(K::NAME, &answer)?);
         let place = self.session(name.place()).place.clone();
         Ok(Reference::new(place, life, id, Rights::USE | Rights::SHARE))
     }
@@ -253,7 +253,7 @@ impl Client {
             let (pattern, after) = (pattern.to_owned(), wire::behind(&all));
             let (_, answer) =
                 self.ask_with_life(place, 0, Operation::List { pattern, after }).await?;
-            let page: Page = given("a listing", &answer)?;
+            let page: Page = decode("a listing", &answer)?;
             if !wire::extend(&mut all, page, place)? {
                 return Ok(all);
             }
@@ -266,14 +266,14 @@ impl Client {
     /// [`Error::Gone`], [`Error::NotSent`], [`Error::Unanswered`], [`Error::Refused`].
     pub async fn offers(&self, place: &str) -> Result<Vec<Offer>> {
         let (_, answer) = self.ask_with_life(place, 0, Operation::Offers).await?;
-        given("a list of program parts", &answer)
+        decode("a list of program parts", &answer)
     }
 
     /// Checks that a place has a part, of its version, and lets it be called, in the life that a reference is of.
     pub(crate) async fn check<P: Part>(&self, on: &Reference<P::Kind>) -> Result<()> {
         on.require(Rights::USE)?;
         let (life, answer) = self.ask_with_life(on.place(), 0, Operation::Offers).await?;
-        let offers: Vec<Offer> = given("a list of program parts", &answer)?;
+        let offers: Vec<Offer> = decode("a list of program parts", &answer)?;
         let (kind, place) = (<P::Kind as Kind>::NAME, || on.place().to_owned());
         let refused = |why, text: String| Err(Error::Refused { place: place(), why, text });
         if life != on.life() {
@@ -439,8 +439,8 @@ pub(crate) fn written<T: Serialize>(what: &str, value: &T) -> Result<Bytes> {
     })
 }
 
-pub(crate) fn given<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T> {
-    wire::read(bytes).map_err(|error| Error::of_given(what, &error))
+pub(crate) fn decode<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T> {
+    wire::read(bytes).map_err(|error| Error::undecodable(what, &error))
 }
 
 /// Keeps leases that are not used, and looks for connections of one's own, as long as there is a client.

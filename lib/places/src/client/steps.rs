@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::client::{Client, given};
+use crate::client::{Client, decode};
 use crate::error::{Error, Result};
 use crate::wire::chain::{ChainReply, MOST_STEPS, StepCall};
 use crate::wire::{Operation, Why};
@@ -35,7 +35,7 @@ impl Client {
 
 /// Reads what so many steps have come to.
 fn reply(count: usize, answer: &[u8]) -> Result<ChainReply, String> {
-    let reply: ChainReply = given("a chain", answer).map_err(|error| error.to_string())?;
+    let reply: ChainReply = decode("a chain", answer).map_err(|error| error.to_string())?;
     let run = reply.answers.len();
     match (1..=count).contains(&run) && (run < count || reply.refusal.is_none()) {
         true => Ok(reply),

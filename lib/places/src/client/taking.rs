@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::client::arrival::Arrival;
-use crate::client::{Client, given};
+use crate::client::{Client, decode};
 use crate::durable::load::{Loaded, load, load_on};
 use crate::error::{Error, Result};
 use crate::place::serve::Server;
@@ -144,12 +144,15 @@ impl Taking<'_> {
                 return Ok(loaded);
             }
         }
-        Err(Error::of_given("a list of files", &"it has files that are not there, again and again"))
+        Err(Error::undecodable(
+            "a list of files",
+            &"it has files that are not there, again and again",
+        ))
     }
 
     /// Copies what has come since the last round; the bytes of that, or none if a snapshot took the place of a file.
     async fn round(&mut self) -> Result<Option<u64>> {
-        let LeaveFiles { files } = given("a list of files", &self.step(LeaveStep::Files).await?)?;
+        let LeaveFiles { files } = decode("a list of files", &self.step(LeaveStep::Files).await?)?;
         let gone: Vec<String> = self
             .files
             .keys()
@@ -178,7 +181,7 @@ impl Taking<'_> {
     async fn file(&mut self, name: &str, length: u64) -> Result<u64> {
         if !is_file(name) {
             let why = format!("{name:?} is no name of a place's file");
-            return Err(Error::of_given("a list of files", &why));
+            return Err(Error::undecodable("a list of files", &why));
         }
         if !self.files.contains_key(name) {
             let file = self.disk.create(name, 0).map_err(failed("making", self.disk, name))?;
@@ -193,9 +196,9 @@ impl Taking<'_> {
             }
             let bytes = missing.min(self.client.room() as u64);
             let piece = self.step(LeaveStep::Read { file: name.to_owned(), at, bytes }).await?;
-            let piece: bytes::Bytes = given("a piece of a file", &piece)?;
+            let piece: bytes::Bytes = decode("a piece of a file", &piece)?;
             if piece.is_empty() || piece.len() as u64 > missing {
-                return Err(Error::of_given(
+                return Err(Error::undecodable(
                     "a piece of a file",
                     &"it has another length than was asked for",
                 ));

@@ -17,7 +17,7 @@ use kumiki_resource::kind::Kind;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::client::{given, of_outcome, written};
+use crate::client::{decode, of_outcome, written};
 use crate::control::Control;
 use crate::control::road::Road;
 use crate::error::{Error, Result};
@@ -151,7 +151,7 @@ impl<I: Serialize, O: DeserializeOwned> Chain<I, O> {
         }
         let last = answers.last().map_or(&[][..], |answer| answer);
         let index = self.steps.len() - 1;
-        given(&self.steps[index].part(), last)
+        decode(&self.steps[index].part(), last)
             .map_err(|error| self.failed((index, index), answers, error))
     }
 

@@ -39,7 +39,7 @@ impl Forward for Control {
                     ran.refusal = refusal;
                 }
                 Err(error) => {
-                    ran.refusal = told(error);
+                    ran.refusal = refusal(error);
                     break;
                 }
             }
@@ -61,7 +61,7 @@ impl Control {
 }
 
 /// A step's error as it is told to the chain's caller; none where nothing was done, and the caller is to go on itself.
-fn told(error: Error) -> Option<Refusal> {
+fn refusal(error: Error) -> Option<Refusal> {
     match error {
         Error::Gone { .. }
         | Error::NotSent { .. }

@@ -11,13 +11,13 @@ use std::time::Instant;
 use kumiki_resource::kind::Kind;
 use kumiki_resource::{CallError, Change, Handle, Interface, Listed, Name, Pattern, Place, Rights};
 
-use crate::client::{call, given, of_outcome};
+use crate::client::{call, decode, of_outcome};
 use crate::control::transport::{Limit, Ongoing, Transport};
 use crate::error::{Error, Result};
 use crate::part::{Part, Portable, Work};
 use crate::place::allow::Allow;
 use crate::place::parts::{Handled, Parts, caught, panicked, refused};
-use crate::place::typed::{Begun, Typed};
+use crate::place::typed::{Started, Typed};
 use crate::reference::Reference;
 use crate::wire::host::check_host;
 use crate::wire::{Refusal, Why, secret};
@@ -132,8 +132,8 @@ impl Home {
         let handle = self.handle(on)?;
         let Some(typed) = self.typed::<P>() else { return self.begin_by_name::<P>(on, &input) };
         match begin(&self.interface, typed, &handle, input, limit) {
-            Ok(Ok(Begun::Gave(output))) => Ok(Ongoing::Gave(output)),
-            Ok(Ok(Begun::Blocks(work))) => {
+            Ok(Ok(Started::Gave(output))) => Ok(Ongoing::Gave(output)),
+            Ok(Ok(Started::Blocks(work))) => {
                 let place = Arc::clone(on.shared_place());
                 let rest = move || caught(|| Ok(work()));
                 let rest = move || rest().map_err(|refusal| refusal_of(&place, refusal));
@@ -156,7 +156,7 @@ impl Home {
         let run = || self.parts.run(&allow, &self.interface, place, &operation, true);
         let handled = self.interface.run(place, run).map_err(|error| of_home(on.place(), error))?;
         let name = Arc::clone(on.shared_place());
-        let gives = move |outcome| given(P::NAME, &of_outcome(&name, outcome)?);
+        let gives = move |outcome| decode(P::NAME, &of_outcome(&name, outcome)?);
         match handled {
             Handled::Ran(outcome) => gives(outcome).map(Ongoing::Gave),
             Handled::Blocks(rest) => Ok(Ongoing::Rest(Box::new(move || gives(rest())))),
@@ -203,7 +203,7 @@ pub(crate) fn run<P: Part>(
         return call(interface, handle, input).map_err(|error| of_home(place, *error));
     }
     match begin(interface, typed, handle, input, limit) {
-        Ok(Ok(Begun::Gave(output))) => Ok(output),
+        Ok(Ok(Started::Gave(output))) => Ok(output),
         other => finish(place, other, limit),
     }
 }
@@ -216,7 +216,7 @@ fn begin<P: Part>(
     handle: &Handle<P::Kind>,
     input: P::In,
     limit: Limit,
-) -> thread::Result<kumiki_resource::Result<Begun<P::Out>>> {
+) -> thread::Result<kumiki_resource::Result<Started<P::Out>>> {
     let begin = typed.begin;
     let run = move |resource: &mut P::Kind, pool: &mut _| begin(resource, pool, input);
     match limit {
@@ -232,12 +232,12 @@ fn begin<P: Part>(
 #[inline(never)]
 fn finish<T: Send + 'static>(
     place: &str,
-    ran: thread::Result<kumiki_resource::Result<Begun<T>>>,
+    ran: thread::Result<kumiki_resource::Result<Started<T>>>,
     limit: Limit,
 ) -> Result<T> {
     match ran {
-        Ok(Ok(Begun::Gave(output))) => Ok(output),
-        Ok(Ok(Begun::Blocks(work))) => blocked(place, work, limit),
+        Ok(Ok(Started::Gave(output))) => Ok(output),
+        Ok(Ok(Started::Blocks(work))) => blocked(place, work, limit),
         Ok(Err(error)) => Err(of_home(place, error)),
         Err(payload) => Err(refusal_of(place, panicked(payload))),
     }

@@ -10,7 +10,7 @@ use kumiki_resource::kind::Kind;
 use kumiki_resource::{Listed, Name, Rights};
 use tokio::runtime::{Builder, Handle, Runtime};
 
-use crate::client::{Client, call, given};
+use crate::client::{Client, call, decode};
 use crate::control::transport::{Limit, Transport};
 use crate::error::{Error, Result};
 use crate::part::{Part, Portable};
@@ -142,7 +142,7 @@ impl Transport for Net {
         let (operation, client) = (call::<P>(on.id().to_u64(), input)?, self.within(limit));
         let asked = client.ask_with_life(on.place(), on.life(), operation);
         let (_, answer) = self.engine.wait(asked)?;
-        given(P::NAME, &answer)
+        decode(P::NAME, &answer)
     }
 
     fn destroy<K: Portable>(&self, what: &Reference<K>, limit: Limit) -> Result<()> {

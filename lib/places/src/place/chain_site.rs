@@ -31,7 +31,7 @@ impl Site {
                 Ok(()) if ran.gathered() > GATHERED => return Handled::Ran(ran.outcome(limit)),
                 Ok(()) => {}
             }
-            let Handled::Ran(outcome) = self.begun(&step.call(input), limit) else {
+            let Handled::Ran(outcome) = self.execute(&step.call(input), limit) else {
                 // It was asked whether it runs at once.
                 return refused(format!("{}.{} may block", step.kind, step.part));
             };

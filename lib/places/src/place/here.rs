@@ -20,8 +20,8 @@ use crate::lease::{Finished, Waiting, Waits};
 use crate::place::lanes::{Lanes, Said};
 use crate::place::site::{Answered, Coming, LOOK, Site, every};
 use crate::transport::door::{Door, sweep};
-use crate::transport::passed::Given;
 use crate::transport::passed::LIMIT;
+use crate::transport::passed::PassedMemory;
 use crate::transport::sockets::{self, MOST_NEWS, NEWS};
 use crate::wire;
 use crate::wire::lane::{LANES, Word};
@@ -277,7 +277,7 @@ impl Here {
                         Some(fd) => {
                             let give = give
                                 .take()
-                                .map(|give| give.send(Given { number: LANES, message, fd }));
+                                .map(|give| give.send(PassedMemory { number: LANES, message, fd }));
                             let Some(Ok(())) = give else { return };
                         }
                         None => {
@@ -366,7 +366,7 @@ impl Here {
                 tokio::spawn(async move {
                     if flushed.await {
                         let _ = to.to.send((to.number, reply)).await;
-                        leaving.told();
+                        leaving.set_left();
                     }
                 });
                 None

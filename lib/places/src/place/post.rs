@@ -152,7 +152,7 @@ impl Post {
     async fn beat(&mut self) {
         let age_ms = self.site.age_ms();
         let busy_permille = self.site.busy.permille(Instant::now());
-        let (life, changes) = (self.site.life, self.site.told());
+        let (life, changes) = (self.site.life, self.site.changes_sent());
         let beat = Beat { life, age_ms, changes, busy_permille };
         if let Ok(bytes) = serde_json::to_vec(&beat) {
             let subject = format!("{BEATS}{}", self.site.name);
@@ -281,7 +281,7 @@ impl Post {
                 tokio::spawn(async move {
                     if flushed.await {
                         back.respond(reply).await;
-                        leaving.told();
+                        leaving.set_left();
                     }
                 });
             }

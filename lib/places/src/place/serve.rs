@@ -348,7 +348,7 @@ impl Server {
                 allow: self.allow.clone(),
                 threads: Threads::new(runtime.handle().clone(), tell),
                 heard: Mutex::new(None),
-                told: AtomicU64::new(0),
+                changes_sent: AtomicU64::new(0),
                 busy,
                 since: Instant::now(),
                 keeping,

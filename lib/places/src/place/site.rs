@@ -59,7 +59,7 @@ pub(crate) struct Site {
     pub(crate) threads: Threads,
     /// Changes of its names, while somebody watches, and the number of the last message with some.
     pub(crate) heard: Mutex<Option<Heard>>,
-    pub(crate) told: AtomicU64,
+    pub(crate) changes_sent: AtomicU64,
     /// Time that it answers requests.
     pub(crate) busy: Arc<Busy>,
     pub(crate) since: Instant,
@@ -127,8 +127,8 @@ impl Site {
     }
 
     /// Number of the last message with changes.
-    pub(crate) fn told(&self) -> u64 {
-        self.told.load(Relaxed)
+    pub(crate) fn changes_sent(&self) -> u64 {
+        self.changes_sent.load(Relaxed)
     }
 
     /// The next message with changes, in `limit` bytes at most, if anything has changed.
@@ -142,7 +142,7 @@ impl Site {
         if changes.is_empty() {
             return None;
         }
-        let number = self.told.fetch_add(1, Relaxed) + 1;
+        let number = self.changes_sent.fetch_add(1, Relaxed) + 1;
         wire::message(&Changes { life: self.life, number, changes }).ok()
     }
 
@@ -166,7 +166,7 @@ impl Site {
             }
         }
         let holds_ms = u64::try_from(HOLDS.as_millis()).unwrap_or(u64::MAX);
-        Ok(Watching { life: self.life, number: self.told(), holds_ms })
+        Ok(Watching { life: self.life, number: self.changes_sent(), holds_ms })
     }
 
     /// Answers a message, in `limit` bytes at most.
@@ -364,7 +364,7 @@ impl Site {
                 if let Err(refusal) = self.has_room(operation) {
                     return Ok(Err(self.for_good(lease, serial, refusal)));
                 }
-                match self.begun(operation, limit) {
+                match self.execute(operation, limit) {
                     Handled::Ran(run) => {
                         let outcome = run.and_then(|answer| too_large(answer, limit));
                         let kept = self.keep(lease, serial, outcome.clone());
@@ -384,7 +384,7 @@ impl Site {
         }
     }
 
-    pub(crate) fn begun(&self, operation: &Operation, limit: usize) -> Handled {
+    pub(crate) fn execute(&self, operation: &Operation, limit: usize) -> Handled {
         if let Operation::Chain { steps, input } = operation {
             return self.chain(steps, input, limit);
         }

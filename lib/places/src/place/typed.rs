@@ -6,7 +6,7 @@ use kumiki_resource::{Error, Handle, Interface};
 use crate::part::{Block, Part, Run, Work};
 
 /// Begins a part on its owner's thread.
-type Begin<K, I, O> = fn(&mut K, &mut <K as Kind>::Pool, I) -> Begun<O>;
+type Begin<K, I, O> = fn(&mut K, &mut <K as Kind>::Pool, I) -> Started<O>;
 
 /// Calls a part, and waits as long as its owner lives.
 pub(crate) type WholeCall<P> = fn(
@@ -26,7 +26,7 @@ pub(crate) struct Typed<P: Part> {
 impl<P: Run> Typed<P> {
     /// The types of a part that does not block.
     pub(crate) const QUICK: Typed<P> = Typed {
-        begin: |resource, pool, input| Begun::Gave(P::run(resource, pool, input)),
+        begin: |resource, pool, input| Started::Gave(P::run(resource, pool, input)),
         call: Some(call::<P>),
     };
 }
@@ -34,13 +34,13 @@ impl<P: Run> Typed<P> {
 impl<P: Block> Typed<P> {
     /// The types of a part that may block.
     pub(crate) const BLOCKING: Typed<P> = Typed {
-        begin: |resource, pool, input| Begun::Blocks(P::begin(resource, pool, input)),
+        begin: |resource, pool, input| Started::Blocks(P::begin(resource, pool, input)),
         call: None,
     };
 }
 
 /// A part that has begun: it has given, or the rest of it may block.
-pub(crate) enum Begun<T> {
+pub(crate) enum Started<T> {
     Gave(T),
     Blocks(Work<T>),
 }

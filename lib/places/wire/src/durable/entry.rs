@@ -30,7 +30,7 @@ pub struct FileHead {
 impl FileHead {
     /// Its bytes.
     pub fn written(&self) -> Result<Vec<u8>> {
-        rmp_serde::to_vec(self).map_err(|error| Error::of_given("a place's log", &error))
+        rmp_serde::to_vec(self).map_err(|error| Error::undecodable("a place's log", &error))
     }
 }
 

@@ -80,8 +80,8 @@ impl Leaving {
         self.state().left.filter(|_| commits)
     }
 
-    /// Notes that who has taken the place was told.
-    pub fn told(&self) {
+    /// Sets the last stage: who has taken the place was told.
+    pub fn set_left(&self) {
         self.stage.send_replace(MoveStage::Left);
     }
 

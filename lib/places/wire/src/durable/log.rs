@@ -115,7 +115,7 @@ impl Log {
         let bytes = match rmp_serde::to_vec(record) {
             Ok(bytes) => bytes,
             // Numbers and bytes can be written.
-            Err(error) => return self.fail(Error::of_given("a place's log", &error)),
+            Err(error) => return self.fail(Error::undecodable("a place's log", &error)),
         };
         let mut account = held(&self.account);
         account.appended += 1;

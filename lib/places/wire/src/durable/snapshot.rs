@@ -33,7 +33,7 @@ pub fn write(disk: &Arc<dyn Disk>, below: u64, is_over: &AtomicBool) -> Result<u
     let mut add = |entry: Entry| -> Result<()> {
         goes_on()?;
         rmp_serde::encode::write(snapshot.frame(), &[entry])
-            .map_err(|error| Error::of_given("a place's snapshot", &error))?;
+            .map_err(|error| Error::undecodable("a place's snapshot", &error))?;
         Ok(snapshot.gathered()?)
     };
     for (kind, table) in &image.tables {

@@ -218,7 +218,7 @@ impl Error {
     /// A program part or kind has given what is no value of its type.
     #[cold]
     #[doc(hidden)]
-    pub fn of_given(what: &str, why: &dyn std::fmt::Display) -> Error {
+    pub fn undecodable(what: &str, why: &dyn std::fmt::Display) -> Error {
         let what = format!("what {what} has given is something else");
         Error::Value { what, why: why.to_string() }
     }

@@ -15,7 +15,7 @@ pub const HEAD: usize = 12;
 
 /// Memory that is to go over a socket, and the message that says so.
 #[derive(Debug)]
-pub struct Given {
+pub struct PassedMemory {
     pub number: u64,
     pub message: Bytes,
     pub fd: OwnedFd,
@@ -56,7 +56,7 @@ pub fn message(length: usize, from: impl Read) -> io::Result<Vec<u8>> {
 }
 
 /// Writes a frame with a descriptor, which goes with its first byte.
-pub async fn give(to: &mut OwnedWriteHalf, given: &Given) -> io::Result<()> {
+pub async fn give(to: &mut OwnedWriteHalf, given: &PassedMemory) -> io::Result<()> {
     let frame = frame(given.number, &given.message);
     let send = || Ok(descriptors::send(to.as_ref(), &frame, &[given.fd.as_fd()])?);
     let sent = to.as_ref().async_io(Interest::WRITABLE, send).await?;

@@ -22,7 +22,7 @@ use tokio::sync::mpsc::Receiver;
 use tokio::sync::oneshot;
 
 use crate::error::{Error, Result};
-use crate::transport::passed::{Given, HEAD, LIMIT, frame, give, head_within};
+use crate::transport::passed::{HEAD, LIMIT, PassedMemory, frame, give, head_within};
 
 /// The number of frames with news.
 pub const NEWS: u64 = 0;
@@ -123,7 +123,7 @@ pub async fn deliver(
     mut to: OwnedWriteHalf,
     mut replies: Receiver<(u64, Bytes)>,
     mut wanted: oneshot::Receiver<broadcast::Receiver<Bytes>>,
-    mut memory: oneshot::Receiver<Given>,
+    mut memory: oneshot::Receiver<PassedMemory>,
 ) {
     let mut news: Option<broadcast::Receiver<Bytes>> = None;
     let mut has_given = false;
