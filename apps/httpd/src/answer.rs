@@ -1,4 +1,5 @@
-//! An answer: its head, and its body as far as that is in memory.
+//! The answer to a request for a file or folder: fields that only such answers have, and the body as far
+//! as that is in memory. What every answer has is in `response.rs`.
 
 use std::ffi::CString;
 use std::sync::Arc;

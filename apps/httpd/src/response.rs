@@ -1,4 +1,4 @@
-//! The heads of answers, and small answers whole.
+//! Writes the heads of all answers, with the fields that each has, and small answers whole.
 
 use std::fmt::Write as _;
 use std::io::Write as _;

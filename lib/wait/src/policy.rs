@@ -1,5 +1,5 @@
 //! How a user wants to wait: for how long to spin, how to spin, how to sleep. How the time to spin
-//! adapts is `adapt.rs`.
+//! adapts is `adapt.rs`, between bounds that are in `waiter.rs`.
 
 use std::fmt;
 use std::str::FromStr;
