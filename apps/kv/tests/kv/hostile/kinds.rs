@@ -238,7 +238,7 @@ fn room_to_make(at: SocketAddr, rng: &mut Rng) -> Vec<Client> {
     clients[0].pour(&(0..600_000).step_by(11).flat_map(goes).collect::<Vec<_>>());
     let piece = vec![b'a'; rng.usize(100..10_000)];
     for client in &mut clients {
-        for _ in 0..20 {
+        for _ in 0..40 {
             each(client, "y", 50, |key| command(&[b"APPEND", key, &piece]));
         }
     }
