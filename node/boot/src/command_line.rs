@@ -58,6 +58,13 @@ impl CommandLine {
         self
     }
 
+    /// Adds the parameter of a node whose kernel is told of ids that only an x2APIC has: without one for
+    /// an IOAPIC, of which a node has none, it would leave that mode, and its first cpu cannot.
+    pub fn with_x2apic(mut self) -> Self {
+        self.word("noapic");
+        self
+    }
+
     /// Adds a word, or several.
     pub fn word(&mut self, word: impl Into<String>) {
         self.words.push(word.into());
@@ -109,6 +116,13 @@ mod tests {
         let line = CommandLine::of_node(1, 1).with_pci().to_string();
         assert!(line.contains(" pci=noearly,norom reserve=0xcf8,8 tsc=reliable "), "{line}");
         assert!(!line.contains("pci=off"));
+    }
+
+    #[test]
+    fn only_a_node_of_ids_above_254_is_told_that_it_has_no_ioapic() {
+        let line = CommandLine::of_node(1, 1);
+        assert!(!line.to_string().contains("noapic"));
+        assert!(line.with_x2apic().to_string().ends_with(" noapic"));
     }
 
     #[test]

@@ -12,6 +12,9 @@ use kumiki_node_wire::stages::{LoadParts, timed};
 use crate::origin::Origin;
 use crate::{Error, ErrorKind, Result, Subject};
 
+/// The last id that an interrupt controller of eight bits names; the one above is all of them.
+const LAST_XAPIC_ID: u32 = 254;
+
 /// Works a start out: what goes where.
 pub fn plan(
     entry: &sysfs::Status,
@@ -36,6 +39,9 @@ pub fn plan(
     if !record.pci.is_empty() {
         line = line.with_pci();
     }
+    if cpus.iter().any(|&id| id > LAST_XAPIC_ID) {
+        line = line.with_x2apic();
+    }
     // Early: a log has no more than the first thousand letters of a line.
     line.word(start.word());
     line.init(AGENT, &["node", "agent", "--window", &format!("{window:#x}")]);
@@ -44,7 +50,7 @@ pub fn plan(
     }
     // One cpu is used in any case.
     let foreign = (cpus.len() > 1 && origin.checks_bsp_bit)
-        .then(|| (0..=254).rev().find(|id| !cpus.contains(id)))
+        .then(|| (0..=LAST_XAPIC_ID).rev().find(|id| !cpus.contains(id)))
         .flatten();
     let places = (abi::RESET as u64, (abi::STAMPS + 8 * abi::STAMP_TRAMPOLINE) as u64);
     let pci: Vec<PciBus> =

@@ -14,7 +14,6 @@
 #include <linux/interrupt.h>
 #include <linux/irq.h>
 #include <linux/irqdomain.h>
-#include <linux/msi.h>
 #include <linux/version.h>
 #include <asm/hw_irq.h>
 #include <asm/irqdomain.h>
@@ -30,13 +29,11 @@ struct vector {
 static inline void vector_publish(struct vector *vector)
 {
 	struct irq_data *data = irq_get_irq_data(vector->irq);
-	struct msi_msg message = {};
 	unsigned int cpu = cpumask_first(irq_data_get_effective_affinity_mask(data));
 
-	/* Its address may name the cpu by a logical id. */
-	data->chip->irq_compose_msi_msg(data, &message);
+	/* Not by a device's message: that names the cpu by a logical id, and only up to 255. */
 	WRITE_ONCE(*vector->word,
-		   (u64)per_cpu(x86_cpu_to_apicid, cpu) << 32 | message.arch_data.vector);
+		   (u64)per_cpu(x86_cpu_to_apicid, cpu) << 32 | irqd_cfg(data)->vector);
 }
 
 /*
