@@ -8,7 +8,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::client::Inner;
@@ -35,26 +34,6 @@ impl Inner {
         if !self.is_here() && session.direct.begins(lease) {
             tokio::spawn(seek(Arc::downgrade(self), Arc::downgrade(session)));
         }
-    }
-
-    /// Sends a message by the own connection to this life of a place, and waits for its answer until `until`; none if there
-    /// is no connection, or the message is too long for it.
-    pub(crate) async fn send_direct(
-        &self,
-        session: &Session,
-        life: u64,
-        bytes: &Bytes,
-        until: Instant,
-    ) -> Option<Result<Tried, Failure>> {
-        let near = session.direct.at(life).filter(|near| bytes.len() <= near.most())?;
-        Some(match timeout_at(until, near.ask(bytes)).await {
-            Ok(Sent::Answered(message)) => match wire::parse::<Reply>(&message) {
-                Ok(reply) => Ok(Tried::Answered(reply)),
-                Err(why) => Err(Failure::Unknown(why)),
-            },
-            // Some of it, or all, may have arrived: TLS does not tell.
-            Ok(Sent::Not | Sent::Lost) | Err(_) => Ok(Tried::Silent),
-        })
     }
 
     /// Asks for a connection by NATS, and makes it, or has the one that there is hold on.
@@ -86,7 +65,9 @@ impl Inner {
             }
             _ => return Err(Without::None),
         };
-        let offer: DirectOffer = wire::read(&offer).map_err(|_| Without::None)?;
+        let mut offer: DirectOffer = wire::read(&offer).map_err(|_| Without::None)?;
+        // What goes by it can be asked again by NATS.
+        offer.most = offer.most.min(self.limit() as u64);
         // Well before it ends, also where one question has no answer.
         let again = Duration::from_millis(offer.holds_ms) / 3;
         if let Some(near) = session.direct.at(life) {
@@ -98,6 +79,22 @@ impl Inner {
         session.direct.is_there(life, Arc::clone(&near));
         kumiki_sys::event!(place = %session.place, at = %offer.address, "own connection is there");
         Ok((near, again))
+    }
+}
+
+/// Sends a message by an own connection, and waits for its answer until `until`.
+pub(crate) async fn send_direct(
+    near: &Near,
+    bytes: &[u8],
+    until: Instant,
+) -> Result<Tried, Failure> {
+    match timeout_at(until, near.ask(bytes)).await {
+        Ok(Sent::Answered(message)) => match wire::parse::<Reply>(&message) {
+            Ok(reply) => Ok(Tried::Answered(reply)),
+            Err(why) => Err(Failure::Unknown(why)),
+        },
+        // Some of it, or all, may have arrived: TLS does not tell.
+        Ok(Sent::Not | Sent::Lost) | Err(_) => Ok(Tried::Silent),
     }
 }
 

@@ -358,6 +358,9 @@ impl Client {
 
     /// Operations by messages that have room for them.
     fn chunks(&self, operations: Vec<Operation>) -> Vec<Vec<Operation>> {
+        if operations.len() == 1 {
+            return vec![operations];
+        }
         let most = self.inner.limit() / 2;
         let mut chunks: Vec<Vec<Operation>> = Vec::new();
         let mut room = 0_usize;

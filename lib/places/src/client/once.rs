@@ -37,6 +37,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use crate::client::Inner;
+use crate::client::direct::send_direct;
 use crate::client::greeting::stale;
 use crate::client::sending::{
     Failure, MOST_PATIENCE, PATIENCE, Present, RETURN, Tried, is, is_of_lease, meant, unknown,
@@ -136,7 +137,10 @@ impl Inner {
             };
             bound = Some(lease);
             let bytes = self.message(session, lease, life, &left[..count])?;
-            let limit = self.limit();
+            let to = meant(life, lease);
+            let near = by_direct.then(|| session.direct.at(to)).flatten();
+            let near = near.filter(|near| bytes.len() <= near.most());
+            let limit = near.as_ref().map_or_else(|| self.limit(), |near| near.most());
             if bytes.len() > limit && count > 1 {
                 most = count / 2;
                 continue;
@@ -148,13 +152,8 @@ impl Inner {
                 return Err(Failure::TooLarge { bytes: bytes.len(), limit });
             }
             let until = deadline.min(Instant::now() + patience);
-            let to = meant(life, lease);
-            let direct = match by_direct {
-                true => self.send_direct(session, to, &bytes, until).await,
-                false => None,
-            };
-            let tried = match direct {
-                Some(tried) => tried,
+            let tried = match near {
+                Some(near) => send_direct(&near, &bytes, until).await,
                 None => self.send(session, to, bytes, until).await,
             };
             by_direct = leased && !matches!(tried, Ok(Tried::Silent));

@@ -18,7 +18,7 @@ use crate::durable::unflushed::Unflushed;
 use crate::error::{Error, Result};
 use crate::lease::{Finished, Waiting, Waits};
 use crate::place::site::{Answered, Coming, LOOK, Site, every};
-use crate::transport::direct::{Back, Direct, Letter, ListenAt};
+use crate::transport::direct::{Ask, AtOnce, Back, Direct, Letter, ListenAt};
 use crate::transport::nats::Nats;
 use crate::transport::permission::needed;
 use crate::transport::rivals::{self, Rival};
@@ -35,7 +35,7 @@ const LAST: Duration = Duration::from_secs(2);
 
 /// A place at its subject.
 pub(crate) struct Post {
-    site: Site,
+    site: Arc<Site>,
     client: Client,
     /// Requests of this life, and of whichever has the name, in turns.
     requests: BoxStream<'static, (Coming, Letter)>,
@@ -96,7 +96,8 @@ impl Post {
             move |request: service::Request| {
                 let has_reply = request.message.reply.is_some();
                 let payload = request.message.payload.clone();
-                let letter = Letter { payload, back: Back::Nats(Box::new(request)) };
+                let back = Back::Nats(Box::new(request));
+                let letter = Letter { payload, back, has_begun: false };
                 std::future::ready(has_reply.then_some((coming, letter)))
             }
         };
@@ -105,14 +106,22 @@ impl Post {
             by_name.filter_map(letter(Coming::ByName)),
         );
         let mut requests = stream::select(by_life, by_name).boxed();
+        let mut port = None;
+        let most = client.server_info().max_payload;
         if let Some(listen) = listen {
-            let most = client.server_info().max_payload;
             let (most, busy) = ((most, site.holds), Arc::clone(&site.busy));
-            let (direct, mut come) = Direct::open(listen, most, busy)?;
-            site.direct = Some(direct);
+            let (direct, open) = Direct::open(listen, most, busy)?;
+            (site.direct, port) = (Some(direct), Some(open));
+        }
+        let site = Arc::new(site);
+        if let Some(port) = port {
+            let mut come = port.serve(at_once(&site, most));
             let come = stream::poll_fn(move |context| come.poll_recv(context));
-            requests =
-                stream::select(requests, come.map(|letter| (Coming::ByLife, letter))).boxed();
+            let come = come.map(|letter| match letter.has_begun {
+                true => (Coming::Again, letter),
+                false => (Coming::ByLife, letter),
+            });
+            requests = stream::select(requests, come).boxed();
         }
         let beats = client.subscribe(format!("{BEATS}{}", site.name)).await;
         let beats = beats.map_err(|error| failed("hearing a place's beats")(error.into()))?;
@@ -213,7 +222,8 @@ impl Post {
                     let of = ended.of;
                     self.site.ended(ended)?;
                     for Waits { payload, to: back, .. } in self.waiting.take(of) {
-                        self.answer(Letter { payload, back }, Coming::Again).await;
+                        let letter = Letter { payload, back, has_begun: true };
+                        self.answer(letter, Coming::Again).await;
                     }
                 }
                 request = self.requests.next() => {
@@ -230,7 +240,7 @@ impl Post {
         for Waits { payload, to, .. } in self.waiting.take_all() {
             to.respond(self.site.give_up(&payload)).await;
         }
-        for (Letter { payload, back }, _) in std::mem::take(&mut self.held) {
+        for (Letter { payload, back, .. }, _) in std::mem::take(&mut self.held) {
             back.respond(self.site.ask_again(&payload)).await;
         }
         let place = self.site.name.clone();
@@ -254,7 +264,7 @@ impl Post {
 
     /// Answers a request, or keeps it until what it waits for has ended.
     async fn answer(&mut self, letter: Letter, coming: Coming) {
-        let Letter { payload, back } = letter;
+        let Letter { payload, back, has_begun } = letter;
         if self.unflushed.is_full() {
             // What is not answered is asked for again.
             if let Some(reply) = self.site.refuse_all(&payload) {
@@ -292,7 +302,7 @@ impl Post {
                     return;
                 }
                 self.held_bytes += bytes;
-                self.held.push((Letter { payload, back }, coming));
+                self.held.push((Letter { payload, back, has_begun }, coming));
             }
             Answered::Waits { of, first } => {
                 self.waiting.add(of, Waits { payload, to: back, first });
@@ -340,6 +350,22 @@ impl Post {
             false => Ok(()),
         }
     }
+}
+
+/// Answers of a place that need nothing but its table, without a turn of its queue: what waits, blocks or is to be flushed is
+/// the queue's.
+fn at_once(site: &Arc<Site>, most: usize) -> Ask {
+    let site = Arc::clone(site);
+    Arc::new(move |payload| {
+        if site.keeping.is_some() {
+            return AtOnce::Queue { has_begun: false };
+        }
+        match site.answer(payload, most, Coming::ByLife) {
+            Answered::Reply(reply) => AtOnce::Reply(reply),
+            // It may have ended before the queue looks: that asks again what has come of it.
+            _ => AtOnce::Queue { has_begun: true },
+        }
+    })
 }
 
 /// The answers, when they have come; it waits for ever where nobody was asked.

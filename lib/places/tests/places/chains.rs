@@ -11,10 +11,11 @@ use kumiki_places::{
 use kumiki_resource::{Interface, Rights};
 
 use crate::control::{other, served};
+use crate::direct::local;
 use crate::five_places::{Echo, Later, parts};
 use crate::here::unique;
 use crate::lines;
-use crate::nats::NatsServer;
+use crate::nats::{Line, NatsServer};
 use crate::scene::{PATIENCE, block_on, managing};
 
 /// The step that has failed.
@@ -83,6 +84,52 @@ fn one_chain_crosses_five_placements_in_any_order() {
     }
     drop((chain_of_one(&control, &all[0]), control));
     relay.join().unwrap();
+}
+
+#[test]
+fn a_chain_goes_to_a_place_by_an_own_connection() {
+    let nats = NatsServer::start();
+    let line = Line::to(&nats);
+    let server = Server::new(Nats::at(nats.url()), "ownchain").parts(more_parts());
+    let server = server.allow(Allow::everything()).listening(local(0));
+    let (_interface, served, far) = managing(server).unwrap();
+    let own = crate::five_places::interface(false).unwrap();
+    let core = own.place_name(own.places()[0]).unwrap();
+    let builder = Control::builder().home(&own, more_parts()).nats(Nats::at(line.url()));
+    let control = builder.build().unwrap().with_timeout(PATIENCE);
+    let on = counters(&control, &[&core, &far, &far, &core]);
+    let end = std::time::Instant::now() + PATIENCE;
+    while !format!("{control:?}").contains("own connection") {
+        control.call::<Get>(&on[1], ()).unwrap();
+        assert!(std::time::Instant::now() < end, "{control:?}");
+    }
+    // One step there alone, two in one request, one that blocks, and one that fails behind one that has run.
+    let one = control.chain::<Add>(&on[0]).then::<Add>(&on[1]).then::<Add>(&on[3]);
+    let two = control.chain::<Add>(&on[0]).then::<Add>(&on[1]).then::<Add>(&on[2]);
+    let two = two.then::<Add>(&on[3]);
+    let waits = control.chain::<Wait>(&on[1]).then::<Wait>(&on[0]).then::<Count>(&on[2]);
+    let fails = control.chain::<Add>(&on[1]).then::<Positive>(&on[2]).then::<Add>(&on[0]);
+    // Nothing comes by the server, nor goes.
+    line.down();
+    let before = served.figures()()[0].messages;
+    let [mut a, mut b, mut c, mut d] = [0_i64; 4];
+    for _ in 0..20 {
+        (a, b, d) = (a + 1, b + a + 1, d + b + a + 1);
+        assert_eq!(one.call(1).unwrap(), d);
+        a += 1;
+        (b, c) = (b + a, c + b + a);
+        d += c;
+        assert_eq!(two.call(1).unwrap(), d);
+    }
+    assert_eq!(served.figures()()[0].messages - before, 40, "one request each");
+    assert_eq!(waits.call(3).unwrap(), 3);
+    let failed = step(fails.call(-b - 1));
+    assert_eq!((failed.number(), failed.has_run()), (2, 1), "{failed}");
+    assert_eq!(failed.answer::<i64>(1).unwrap(), -1);
+    let values: Vec<i64> = on.iter().map(|on| control.call::<Get>(on, ()).unwrap()).collect();
+    assert_eq!(values, [a, -1, c, d]);
+    assert_eq!(served.figures()()[0].direct, 1);
+    line.up();
 }
 
 /// A chain of one is a call.

@@ -23,11 +23,23 @@ pub struct PassedMemory {
 
 /// A frame of a message that is not longer than one may be.
 pub fn frame(number: u64, message: &[u8]) -> Vec<u8> {
-    let mut frame = Vec::with_capacity(HEAD + message.len());
-    frame.extend_from_slice(&number.to_le_bytes());
-    frame.extend_from_slice(&(message.len() as u32).to_le_bytes());
-    frame.extend_from_slice(message);
+    let mut frame = Vec::new();
+    add_frame(&mut frame, number, message);
     frame
+}
+
+/// Adds such a frame to others.
+pub fn add_frame(frames: &mut Vec<u8>, number: u64, message: &[u8]) {
+    frames.reserve(HEAD + message.len());
+    frames.extend_from_slice(&number.to_le_bytes());
+    frames.extend_from_slice(&(message.len() as u32).to_le_bytes());
+    frames.extend_from_slice(message);
+}
+
+/// True if a whole frame is here whose message has so many bytes at most.
+pub fn begins_with_frame(bytes: &[u8], most: usize) -> bool {
+    let Some((head, rest)) = bytes.split_first_chunk() else { return false };
+    head_within(*head, most).is_ok_and(|(_, length)| rest.len() >= length)
 }
 
 /// The number and the length, which is checked, of a frame that begins so.

@@ -29,6 +29,9 @@ pub const NEWS: u64 = 0;
 /// News that wait for a client to take them, at most; then its connection ends, and it knows.
 pub const MOST_NEWS: usize = 64;
 
+/// Bytes of a message for which memory is taken before they have come, at most.
+const SHORT: usize = 1024;
+
 /// End of a socket's file name.
 const PLACE: &str = ".place";
 
@@ -89,7 +92,7 @@ pub async fn read_within(
     };
     let (number, bytes) = head_within(head, most)?;
     // As much memory as comes, not as is said.
-    let mut message = Vec::new();
+    let mut message = Vec::with_capacity(bytes.min(SHORT));
     if from.take(bytes as u64).read_to_end(&mut message).await? < bytes {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }

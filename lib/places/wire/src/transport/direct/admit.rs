@@ -15,12 +15,12 @@ pub type AdmittedReader = BufReader<ReadHalf<TlsStream<TcpStream>>>;
 /// The way back to it.
 pub type AdmittedWriter = WriteHalf<TlsStream<TcpStream>>;
 
-/// Has a client show its token; none of who has none.
+/// Has a client show its token, and gives when that was given; none of who has none.
 pub async fn admit(
     stream: TcpStream,
     key: &PlaceKey,
     tokens: &Tokens,
-) -> Option<(AdmittedReader, AdmittedWriter)> {
+) -> Option<(AdmittedReader, AdmittedWriter, Instant)> {
     prepare(&stream).ok()?;
     let stream = key.acceptor().accept(stream).await.ok()?;
     let (from, mut to) = tokio::io::split(stream);
@@ -31,9 +31,7 @@ pub async fn admit(
     let (ADMISSION, TOKEN) = head_within(head, TOKEN).ok()? else { return None };
     let mut token = [0; TOKEN];
     from.read_exact(&mut token).await.ok()?;
-    if !tokens.take(&token, Instant::now()) {
-        return None;
-    }
+    let given = tokens.take(&token, Instant::now())?;
     sockets::write(&mut to, ADMISSION, &[]).await.ok()?;
-    Some((from, to))
+    Some((from, to, given))
 }

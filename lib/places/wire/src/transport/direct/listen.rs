@@ -13,13 +13,15 @@ use bytes::Bytes;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{OwnedPermit, Receiver, Sender, channel};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{timeout, timeout_at};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
+use tokio::time::{sleep_until, timeout};
 
 use crate::error::{Error, Result};
 use crate::refused::Why;
-use crate::transport::direct::{ADMISSION, AdmittedWriter, GREETING, PlaceKey, Tokens, admit};
-use crate::transport::passed::frame;
+use crate::transport::direct::{
+    ADMISSION, AdmittedReader, AdmittedWriter, GREETING, PlaceKey, Tokens, admit,
+};
+use crate::transport::passed::{add_frame, begins_with_frame};
 use crate::transport::sockets;
 use crate::wire::busy::Busy;
 use crate::wire::{DirectOffer, Refusal};
@@ -34,6 +36,8 @@ const REQUESTS: usize = 64;
 const MOST_OF_ONE: usize = 256;
 /// Bytes of replies that leave together, about.
 const TOGETHER: usize = 64 << 10;
+/// Time that one client's requests take of the place's thread, about, before others and the place itself have a turn.
+const TURN: Duration = Duration::from_millis(1);
 /// Pause where a connection cannot be accepted.
 const PAUSE: Duration = Duration::from_millis(50);
 /// Time in which a client is to take what is written to it.
@@ -71,7 +75,22 @@ fn failed(at: SocketAddr, why: impl ToString) -> Error {
 pub struct Letter {
     pub payload: Bytes,
     pub back: Back,
+    /// Operations of it have begun.
+    pub has_begun: bool,
 }
+
+/// Outcome of a request that was asked at once, on its connection's task.
+#[derive(Debug)]
+pub enum AtOnce {
+    Reply(Bytes),
+    /// The place's queue is to answer it; operations of it have begun, or none has.
+    Queue {
+        has_begun: bool,
+    },
+}
+
+/// Answers a request at once, if it can be.
+pub type Ask = Arc<dyn Fn(&[u8]) -> AtOnce + Send + Sync>;
 
 /// A reply's way back.
 pub enum Back {
@@ -105,6 +124,13 @@ impl Back {
     }
 }
 
+/// An open port, whose callers are not let in yet.
+#[derive(Debug)]
+pub struct OpenPort {
+    direct: Arc<Direct>,
+    listener: TcpListener,
+}
+
 /// A place that listens.
 pub struct Direct {
     address: SocketAddr,
@@ -124,12 +150,12 @@ impl fmt::Debug for Direct {
 }
 
 impl Direct {
-    /// Listens; what comes is to be answered from the queue that it gives.
+    /// Listens.
     pub fn open(
         listen: ListenAt,
         (most, holds): (usize, Duration),
         busy: Arc<Busy>,
-    ) -> Result<(Arc<Direct>, Receiver<Letter>)> {
+    ) -> Result<(Arc<Direct>, OpenPort)> {
         let ListenAt { at, reached } = listen;
         let listener = StdListener::bind(at).and_then(|listener| {
             listener.set_nonblocking(true)?;
@@ -150,9 +176,7 @@ impl Direct {
         }
         let (key, tokens) = (PlaceKey::draw()?, Tokens::default());
         let direct = Arc::new(Direct { address, key, tokens, most, holds, busy });
-        let (letters, come) = channel(REQUESTS);
-        tokio::spawn(Arc::clone(&direct).accept(listener, letters));
-        Ok((direct, come))
+        Ok((Arc::clone(&direct), OpenPort { direct, listener }))
     }
 
     /// Offers a connection to a client that has asked for one.
@@ -165,7 +189,7 @@ impl Direct {
     }
 
     /// Lets clients in until the place ends.
-    async fn accept(self: Arc<Self>, listener: TcpListener, letters: Sender<Letter>) {
+    async fn accept(self: Arc<Self>, listener: TcpListener, ask: Ask, letters: Sender<Letter>) {
         let clients = Arc::new(Semaphore::new(MOST_CLIENTS));
         let greetings = Arc::new(Semaphore::new(MOST_GREETINGS));
         loop {
@@ -181,8 +205,9 @@ impl Direct {
             match accepted {
                 (Ok((stream, _)), Ok(client), Ok(greeting)) => {
                     let (direct, letters) = (Arc::clone(&self), letters.clone());
+                    let ask = Arc::clone(&ask);
                     tokio::spawn(async move {
-                        direct.attend(stream, greeting, letters).await;
+                        direct.attend(stream, greeting, ask, letters).await;
                         drop(client);
                     });
                 }
@@ -192,66 +217,130 @@ impl Direct {
         }
     }
 
-    /// Passes one client's requests on until it goes, is let in no more, or the place ends; what was answered leaves.
+    /// Answers one client's requests, or passes them on, until it goes, is let in no more, or the place ends; what was
+    /// answered leaves.
     async fn attend(
         &self,
         stream: TcpStream,
         greeting: OwnedSemaphorePermit,
+        ask: Ask,
         letters: Sender<Letter>,
     ) {
         let greeted = timeout(GREETING, admit(stream, &self.key, &self.tokens)).await;
         drop(greeting);
-        let Ok(Some((mut from, to))) = greeted else { return };
+        let Ok(Some((from, to, given))) = greeted else { return };
         let _connected = self.busy.connected();
         let (back, replies) = channel::<(u64, Bytes)>(MOST_OF_ONE);
-        let read = async move {
-            let mut until = tokio::time::Instant::now() + self.holds;
-            loop {
-                let frame = tokio::select! {
-                    frame = timeout_at(until, sockets::read_within(&mut from, self.most)) => frame,
-                    () = letters.closed() => return,
-                };
-                let Ok(Ok(Some((number, payload)))) = frame else { return };
-                if number == ADMISSION {
-                    if !self.tokens.take(&payload, Instant::now()) {
-                        return;
-                    }
-                    until = tokio::time::Instant::now() + self.holds;
-                    continue;
-                }
-                let Ok(room) = back.clone().reserve_owned().await else { return };
-                let letter = Letter { payload, back: Back::Direct(number, room) };
-                if letters.send(letter).await.is_err() {
-                    return;
-                }
+        let to = Mutex::new(to);
+        let read = async {
+            if self.read((from, given), &to, (ask, back), letters).await.is_some() {
+                // What it still waits for leaves yet.
+                std::future::pending::<()>().await;
             }
         };
-        let read = async {
-            read.await;
-            // What it still waits for leaves yet.
-            std::future::pending::<()>().await;
-        };
         tokio::select! {
-            () = deliver(to, replies) => {}
+            () = deliver(&to, replies) => {}
             () = read => {}
         }
+    }
+
+    /// Reads requests until there are none to come; none if the client takes no more.
+    ///
+    /// What can be answered at once is, and its reply leaves from here: no other task is woken for it. Where whole requests
+    /// have come together, so do their replies leave.
+    async fn read(
+        &self,
+        (mut from, given): (AdmittedReader, Instant),
+        to: &Mutex<AdmittedWriter>,
+        (ask, back): (Ask, Sender<(u64, Bytes)>),
+        letters: Sender<Letter>,
+    ) -> Option<()> {
+        // From when the token was given by NATS: one that was kept until it is shown is no later permission.
+        let mut over = std::pin::pin!(sleep_until((given + self.holds).into()));
+        let mut closed = std::pin::pin!(letters.closed());
+        let (mut frames, mut took) = (Vec::new(), Duration::ZERO);
+        loop {
+            if frames.len() >= TOGETHER || !begins_with_frame(from.buffer(), self.most) {
+                write(to, &mut frames).await?;
+            }
+            let frame = tokio::select! {
+                // First: requests that never rest do not keep a connection.
+                biased;
+                () = &mut over => break,
+                () = &mut closed => break,
+                frame = sockets::read_within(&mut from, self.most) => frame,
+            };
+            let Ok(Some((number, payload))) = frame else { break };
+            if number == ADMISSION {
+                let Some(given) = self.tokens.take(&payload, Instant::now()) else { break };
+                let later = (given + self.holds).into();
+                if later > over.deadline() {
+                    over.as_mut().reset(later);
+                }
+                continue;
+            }
+            let begin = Instant::now();
+            let asked = ask(&payload);
+            took += begin.elapsed();
+            let has_begun = match asked {
+                AtOnce::Reply(reply) => {
+                    add_frame(&mut frames, number, &reply);
+                    if took > TURN {
+                        write(to, &mut frames).await?;
+                        tokio::task::yield_now().await;
+                        took = Duration::ZERO;
+                    }
+                    continue;
+                }
+                AtOnce::Queue { has_begun } => has_begun,
+            };
+            // What is answered does not wait for what is not.
+            write(to, &mut frames).await?;
+            let Ok(room) = back.clone().reserve_owned().await else { break };
+            let letter = Letter { payload, back: Back::Direct(number, room), has_begun };
+            if letters.send(letter).await.is_err() {
+                break;
+            }
+        }
+        write(to, &mut frames).await
+    }
+}
+
+impl OpenPort {
+    /// Lets clients in. What `ask` does not answer is to be answered from the queue that this gives, whose end ends it.
+    pub fn serve(self, ask: Ask) -> Receiver<Letter> {
+        let (letters, come) = channel(REQUESTS);
+        tokio::spawn(self.direct.accept(self.listener, ask, letters));
+        come
     }
 }
 
 /// Writes replies until there are none to come, or the client takes no more.
-async fn deliver(mut to: AdmittedWriter, mut replies: Receiver<(u64, Bytes)>) {
+async fn deliver(to: &Mutex<AdmittedWriter>, mut replies: Receiver<(u64, Bytes)>) {
+    let mut frames = Vec::new();
     while let Some((number, reply)) = replies.recv().await {
-        let mut frames = frame(number, &reply);
+        add_frame(&mut frames, number, &reply);
         while frames.len() < TOGETHER {
             let Ok((number, reply)) = replies.try_recv() else { break };
-            frames.extend_from_slice(&frame(number, &reply));
+            add_frame(&mut frames, number, &reply);
         }
-        let written = async {
-            to.write_all(&frames).await?;
-            to.flush().await
-        };
-        if !matches!(timeout(TAKING, written).await, Ok(Ok(()))) {
+        if write(to, &mut frames).await.is_none() {
             return;
         }
     }
+}
+
+/// Writes what frames there are, of which there are none then; none if the client does not take them.
+async fn write(to: &Mutex<AdmittedWriter>, frames: &mut Vec<u8>) -> Option<()> {
+    if frames.is_empty() {
+        return Some(());
+    }
+    let mut to = to.lock().await;
+    let written = async {
+        to.write_all(frames).await?;
+        to.flush().await
+    };
+    timeout(TAKING, written).await.ok()?.ok()?;
+    frames.clear();
+    Some(())
 }

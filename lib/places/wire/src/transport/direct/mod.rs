@@ -27,7 +27,7 @@ use tokio::net::TcpStream;
 pub use admit::{AdmittedReader, AdmittedWriter, admit};
 pub use dial::dial;
 pub use key::PlaceKey;
-pub use listen::{Back, Direct, Letter, ListenAt};
+pub use listen::{Ask, AtOnce, Back, Direct, Letter, ListenAt, OpenPort};
 pub use tokens::{TOKEN, Tokens};
 
 /// Number of frames with a token, and of the empty one that answers the first of them.

@@ -46,8 +46,8 @@ impl Tokens {
         Ok(Bytes::copy_from_slice(&token))
     }
 
-    /// Takes one back; false if it was never given, was used, or is too old.
-    pub fn take(&self, token: &[u8], now: Instant) -> bool {
+    /// Takes one back, and tells when it was given; none if it never was, was used, or is too old.
+    pub fn take(&self, token: &[u8], now: Instant) -> Option<Instant> {
         let mut given = self.queue();
         while given.front().is_some_and(|(_, at)| now.duration_since(*at) > USED_WITHIN) {
             given.pop_front();
@@ -57,7 +57,7 @@ impl Tokens {
             let differs = one.iter().zip(token).fold(0, |differs, (a, b)| differs | (a ^ b));
             if differs == 0 && token.len() == TOKEN { Some(at) } else { found }
         });
-        found.is_some_and(|at| given.remove(at).is_some())
+        given.remove(found?).map(|(_, at)| at)
     }
 }
 
@@ -71,11 +71,12 @@ mod tests {
         let (one, two) = (tokens.give(now).unwrap(), tokens.give(now).unwrap());
         assert_ne!(one, two);
         for wrong in [&[][..], &[0; TOKEN], &one[..TOKEN - 1], &[&one[..], &[0]].concat()] {
-            assert!(!tokens.take(wrong, now), "{wrong:?}");
+            assert_eq!(tokens.take(wrong, now), None, "{wrong:?}");
         }
-        assert!(tokens.take(&two, now) && !tokens.take(&two, now));
-        assert!(!tokens.take(&one, now + USED_WITHIN + Duration::from_secs(1)));
-        assert!(!tokens.take(&one, now), "it has gone");
+        assert_eq!(tokens.take(&two, now + USED_WITHIN), Some(now));
+        assert_eq!(tokens.take(&two, now), None, "it was used");
+        assert_eq!(tokens.take(&one, now + USED_WITHIN + Duration::from_secs(1)), None);
+        assert_eq!(tokens.take(&one, now), None, "it has gone");
     }
 
     #[test]
@@ -84,6 +85,7 @@ mod tests {
         let first = tokens.give(now).unwrap();
         let rest: Vec<_> = (0..MOST).map(|_| tokens.give(now).unwrap()).collect();
         assert_eq!(tokens.queue().len(), MOST);
-        assert!(!tokens.take(&first, now) && rest.iter().all(|one| tokens.take(one, now)));
+        assert_eq!(tokens.take(&first, now), None);
+        assert!(rest.iter().all(|one| tokens.take(one, now) == Some(now)));
     }
 }
