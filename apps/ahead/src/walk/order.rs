@@ -1,8 +1,9 @@
 //! The order in which a program goes through a folder: as the folder has its names, sorted by these, or by the files' numbers.
 //!
 //! In a small folder all is within reach soon, whatever the order. In a large one the names that come next are elsewhere for a
-//! program that sorts: as far as the last ones that it used do not ascend in one order and do in another, what is asked
-//! goes on behind the last one in that.
+//! program that sorts. The last ones that it used may ascend in several orders (`module12.js` to `module17.js` by their names
+//! and by their numbers): it goes by the one in which they lie nearest to each other, and what is asked goes on behind the
+//! last one in that.
 
 use super::{Number, Walk};
 use crate::demand::{KINDS, Kind};
@@ -30,6 +31,16 @@ impl By {
             By::Name => one.1.name < other.1.name,
             By::Number => one.1.inode < other.1.inode,
         }
+    }
+
+    /// Names that lie between these two in this order.
+    fn between(self, names: &Names, one: &(u32, Name<'_>), other: &(u32, Name<'_>)) -> u32 {
+        if self == By::Folder {
+            return other.0.saturating_sub(one.0);
+        }
+        let all = (0..names.len()).filter_map(|at| Some((at, names.get(at)?)));
+        let between = all.filter(|name| self.is_before(one, name) && self.is_before(name, other));
+        u32::try_from(between.count()).unwrap_or(u32::MAX)
     }
 }
 
@@ -131,8 +142,8 @@ impl Orders {
         }
     }
 
-    /// Goes over to another order if the names that were used last ascend in that, and not in this one; and on to where
-    /// the program is. Gives the order if either is so.
+    /// Goes over to another order if the names that were used last ascend in that, and not in this one or lie nearer to each
+    /// other; and on to where the program is. Gives the order if either is so.
     fn judge(&mut self, kind: Kind, names: &Names, recent: &Recent) -> Option<By> {
         let used = recent.count();
         let cursor = self.cursor(kind)?;
@@ -150,7 +161,10 @@ impl Orders {
             })
         };
         let newest = *last.last()?;
-        if ascends(is) {
+        let (first, end) = (found.first()?.as_ref()?, found.last()?.as_ref()?);
+        let orders = [is, By::Folder, By::Name, By::Number].into_iter().filter(|by| ascends(*by));
+        let by = orders.min_by_key(|by| by.between(names, first, end))?;
+        if by == is {
             let rank = self.rank(is, newest)?;
             let cursor = self.cursor(kind)?;
             let is_behind = rank >= cursor.next;
@@ -159,7 +173,6 @@ impl Orders {
             }
             return is_behind.then_some(is);
         }
-        let by = [By::Folder, By::Name, By::Number].into_iter().find(|by| ascends(*by))?;
         // What stands there for this kind alone gives way.
         self.cursor(kind)?.by = By::Folder;
         if !self.sort(names, by) {
@@ -259,6 +272,24 @@ mod tests {
         let names = names(1009);
         let mut orders = Orders::begin(&names, [By::Folder; KINDS]);
         assert_eq!(asked(&mut orders, &names, &[500, 501, 502, 503, 504, 505])[0], 506);
+    }
+
+    #[test]
+    fn of_two_orders_the_one_counts_in_which_what_is_used_lies_together() {
+        let mut names = Names::new();
+        // As they are made: without zeros in front of their numbers.
+        for at in 0..1009_u32 {
+            let number = at * 7919 % 1009;
+            let name = CString::new(format!("module{number}.js")).unwrap();
+            let inode = u64::from(number) + 100;
+            names.push(Name { inode, kind: FileType::RegularFile, name: &name }).unwrap();
+        }
+        let by_number = sorted(&names, |name| name.inode);
+        for (begun, used) in [(By::Folder, &by_number[12..18]), (By::Name, &by_number[12..24])] {
+            let mut orders = Orders::begin(&names, [By::Folder, begun, By::Folder]);
+            let next = by_number.iter().position(|at| at == used.last().unwrap()).unwrap() + 1;
+            assert_eq!(asked(&mut orders, &names, used), by_number[next..][..20], "{begun:?}");
+        }
     }
 
     #[test]
