@@ -1,7 +1,6 @@
 //! Connections of clients' own beside the NATS server: who is let in, and that calls run once by whichever way they go.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::sync::Arc;
 use std::time::Duration;
 
 use kumiki_places::standard::{Add, Counter, Get};
@@ -278,7 +277,7 @@ async fn within(limit: Duration, mut ended: impl AsyncFnMut() -> Duration) {
 }
 
 #[test]
-fn neither_a_token_that_was_kept_nor_requests_that_never_rest_have_a_connection_hold_for_longer() {
+fn a_token_that_was_kept_has_a_connection_hold_for_no_longer() {
     let nats = NatsServer::start();
     let holds = Duration::from_secs(1);
     let own = server(&nats.url(), "own").listening(local(0)).leases(holds);
@@ -296,24 +295,6 @@ fn neither_a_token_that_was_kept_nor_requests_that_never_rest_have_a_connection_
             assert!(near.say(0, &kept.token).await);
             near.ended().await;
             given.elapsed()
-        })
-        .await;
-        within(holds, async || {
-            let (near, given) = (Arc::new(dial(&offered().await).await.unwrap()), Instant::now());
-            // More than the place answers, and nobody waits for the answers.
-            let floods = (0..4).map(|_| {
-                let near = Arc::clone(&near);
-                tokio::spawn(async move {
-                    while near.say(7, b"\x03\xc1").await {
-                        tokio::task::consume_budget().await;
-                    }
-                })
-            });
-            let floods: Vec<_> = floods.collect();
-            near.ended().await;
-            let took = given.elapsed();
-            floods.into_iter().for_each(|flood| flood.abort());
-            took
         })
         .await;
     });
