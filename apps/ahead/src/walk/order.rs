@@ -36,7 +36,7 @@ impl By {
     /// Names that lie between these two in this order.
     fn between(self, names: &Names, one: &(u32, Name<'_>), other: &(u32, Name<'_>)) -> u32 {
         if self == By::Folder {
-            return other.0.saturating_sub(one.0);
+            return other.0.saturating_sub(one.0 + 1);
         }
         let all = (0..names.len()).filter_map(|at| Some((at, names.get(at)?)));
         let between = all.filter(|name| self.is_before(one, name) && self.is_before(name, other));
@@ -290,6 +290,22 @@ mod tests {
             let next = by_number.iter().position(|at| at == used.last().unwrap()).unwrap() + 1;
             assert_eq!(asked(&mut orders, &names, used), by_number[next..][..20], "{begun:?}");
         }
+    }
+
+    #[test]
+    fn who_goes_by_all_orders_at_once_stays_in_the_first() {
+        let mut names = Names::new();
+        for at in 0..1009_u32 {
+            let name = CString::new(format!("name{at:05}")).unwrap();
+            let inode = u64::from(at);
+            names.push(Name { inode, kind: FileType::RegularFile, name: &name }).unwrap();
+        }
+        let mut orders = Orders::begin(&names, [By::Folder; KINDS]);
+        (0..20).for_each(|_| orders.pass(Kind::Contents));
+        let recent = Recent::default();
+        (0..6).for_each(|at| recent.add(at));
+        assert_eq!(orders.judge(Kind::Contents, &names, &recent), None, "nothing is given up");
+        assert_eq!(orders.next(Kind::Contents), 20);
     }
 
     #[test]
